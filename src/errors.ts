@@ -69,7 +69,7 @@ export const ERRORS = {
   concurrent_requests: [429, 'The limit of concurrent requests is reached.'],
   concurrent_body_bytes: [
     429,
-    "The account's running requests use all the memory that one account may use for request bodies.",
+    "The account's running requests use all the memory that one account may use for bodies now.",
   ],
   insufficient_quota: [
     429,
@@ -81,7 +81,7 @@ export const ERRORS = {
   engine_unavailable: [503, 'No replica of the model is available.'],
   overloaded: [
     503,
-    'The memory for request bodies (`limits.bodyBytesInMemory`) or the number of connections is used up.',
+    'The memory for bodies and collected responses (`limits.bodyBytesInMemory`), or the number of connections, is used up.',
   ],
   queue_full: [503, 'The queue of the model is full, or the request waited too long.'],
   storage_unavailable: [503, 'The database is not available.'],

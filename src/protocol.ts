@@ -66,11 +66,15 @@ export interface ParsedRequest {
 
 export interface WholeResponse {
   add(event: GenerationEvent): void;
+  /** About how much memory the response takes so far, in bytes. */
+  readonly heldBytes: number;
   /** The JSON body, complete after the `end` event. A large one is in parts, because copying it would take long. */
   body(): string | readonly Buffer[];
 }
 
 export interface ResponseStream {
+  /** About how much memory is held for later frames, in bytes. */
+  readonly heldBytes: number;
   /** Returns the frames to send for an event, or ''. */
   format(event: GenerationEvent): string;
   /** Returns the frames that end the stream with an error. `usage`: what is charged. */

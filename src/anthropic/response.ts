@@ -1,5 +1,6 @@
 import type { ServiceError } from '../errors.ts';
 import { NO_USAGE, type FinishReason, type GenerationEvent, type Usage } from '../generation.ts';
+import { CHARACTER_BYTES } from '../openai/json-heap.ts';
 import type { ResponseStream, WholeResponse } from '../protocol.ts';
 import { CallBlock, frame, TextBlock, ThinkingBlock, type Block, type Emit } from './blocks.ts';
 import { errorFrame } from './errors.ts';
@@ -17,6 +18,10 @@ export class MessageBuilder implements WholeResponse {
     this.#writer.add(event);
   }
 
+  get heldBytes(): number {
+    return this.#writer.heldBytes;
+  }
+
   body(): string {
     return JSON.stringify(this.#writer.message);
   }
@@ -29,6 +34,10 @@ export class MessageEvents implements ResponseStream {
   readonly #writer: MessageWriter;
   readonly #requestId: string;
   #frames = '';
+
+  get heldBytes(): number {
+    return this.#writer.heldBytes;
+  }
 
   constructor(request: MessagesRequest, requestId: string) {
     this.#requestId = requestId;
@@ -59,6 +68,8 @@ class MessageWriter {
   readonly #request: MessagesRequest;
   readonly #id: string;
   readonly #emit: Emit | null;
+  /** About how much memory the blocks take. */
+  heldBytes = 0;
   readonly #blocks: object[] = [];
   #open: Block | null = null;
   #usage: Readonly<Usage> = NO_USAGE;
@@ -81,10 +92,10 @@ class MessageWriter {
         break;
       }
       case 'token':
-        if (event.text !== '') this.#text().add(event.text);
+        if (event.text !== '') this.#add(this.#text(), event.text);
         break;
       case 'reasoning':
-        if (event.text !== '') this.#thinking().add(event.text);
+        if (event.text !== '') this.#add(this.#thinking(), event.text);
         break;
       case 'tool-call': {
         const name = this.#request.tooling.names.get(event.name) ?? event.name;
@@ -92,7 +103,7 @@ class MessageWriter {
         break;
       }
       case 'tool-arguments':
-        if (this.#open instanceof CallBlock) this.#open.add(event.text);
+        if (this.#open instanceof CallBlock) this.#add(this.#open, event.text);
         break;
       case 'finish':
         this.#stopReason = event.stopSequence === null ? STOP_REASONS[event.reason] : 'stop_sequence';
@@ -125,6 +136,11 @@ class MessageWriter {
         speed: null,
       },
     };
+  }
+
+  #add(block: Block, text: string): void {
+    this.heldBytes += CHARACTER_BYTES * text.length;
+    block.add(text);
   }
 
   #text(): TextBlock {

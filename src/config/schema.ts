@@ -461,7 +461,7 @@ const configFields = z.strictObject({
         .min(1024)
         .optional()
         .describe(
-          'Maximum total size of request bodies in memory, in bytes; additional requests get 503, or 429 if one account uses more than a quarter. At least `limits.bodyBytes`. Default: a tenth of the memory of the machine or container.',
+          "Maximum memory of the bodies of running requests, and of the responses that are collected for them, in bytes. Additional requests get 503, or 429 if their account uses a quarter of what other accounts leave. At least `limits.bodyBytes`. Never more than a quarter of V8's heap, which is 4 GiB or less unless it is set (`NODE_OPTIONS=--max-old-space-size`). Default: a tenth of the memory of the machine or container.",
         ),
       headerBytes: z
         .int()

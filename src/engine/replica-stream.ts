@@ -8,16 +8,17 @@ import {
   imagesOf,
   totalChoices,
   type Dialect,
-  type EmbeddingRequest,
+  type CompletionRequest,
   type GenerationEvent,
   type GenerationRequest,
   echoedPrompts,
   toolsOf,
   UNKNOWN_CONTEXT,
 } from '../generation.ts';
-import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
+import { LARGE_JSON, LARGE_LIST, readLargeResponse, writeLargeJson } from '../openai/json-thread.ts';
 import { readEmbeddings } from '../openai/embedding-reader.ts';
-import { readResponse, StreamReader } from '../openai/response-reader.ts';
+import { invalidResponse } from '../openai/invalid-response.ts';
+import { readPackedResponse, readResponse, StreamReader } from '../openai/response-reader.ts';
 import {
   isAccessDenied,
   readErrorBody,
@@ -328,19 +329,24 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       case 'chat':
       case 'text': {
         const meter = usageMeter(request, this.#settings.dialect);
+        if (this.#bodyBytes >= LARGE_LIST) {
+          void this.#readInBackground((body) => readLarge(request, body, meter));
+          return true;
+        }
         this.#deliver(readResponse(request.kind, this.#body(), meter, totalChoices(request)));
         return false;
       }
       case 'embedding':
-        void this.#readVectors(request);
+        void this.#readInBackground((body) => readEmbeddings(request, body));
         return true;
     }
   }
 
-  async #readVectors(request: EmbeddingRequest): Promise<void> {
+  async #readInBackground(
+    read: (body: Uint8Array<ArrayBuffer>) => Promise<GenerationEvent[]>,
+  ): Promise<void> {
     try {
-      const body = Buffer.concat(this.#bodyParts.splice(0));
-      this.#deliver(await readEmbeddings(request, body));
+      this.#deliver(await read(Buffer.concat(this.#bodyParts.splice(0))));
     } catch (error) {
       this.#fail(error);
     }
@@ -581,6 +587,18 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     if (!rateLimited && this.#status !== 503) return error;
     return new ReplicaRefused(error, { retryAfterMs: this.#retryAfterMs, rateLimited });
   }
+}
+
+/** Reads a whole response on a thread. Throws `engine_unavailable`. */
+async function readLarge(
+  request: CompletionRequest,
+  body: Uint8Array<ArrayBuffer>,
+  meter: UsageMeter,
+): Promise<GenerationEvent[]> {
+  const packed = await readLargeResponse(body).catch((cause: unknown) => {
+    throw invalidResponse(cause);
+  });
+  return readPackedResponse(request.kind, packed, meter, totalChoices(request));
 }
 
 /** Whether the body of a request is so large that it must be written on a thread. */

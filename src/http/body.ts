@@ -1,10 +1,18 @@
 import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ServiceError } from '../errors.ts';
+import { CHARACTER_BYTES } from '../openai/json-heap.ts';
 
-/** Share of `limits.bodyBytesInMemory` that the requests of one account may use. */
+/** Share that an account may use of the memory that other accounts leave, so that some is always left to the next. */
 const ACCOUNT_SHARE = 1 / 4;
+
+/** Share of V8's heap, which also needs room for copies of bodies, for everything else and for garbage. */
+const HEAP_SHARE = 1 / 4;
+
+/** Memory that a response reserves at once, in bytes. Smaller responses need no reservation. */
+const RESPONSE_STEP_BYTES = 65_536;
 
 /** Initial buffer size of a body without `Content-Length`; it doubles when full. */
 const INITIAL_BYTES = 16_384;
@@ -46,19 +54,20 @@ function accountOf({ caller, principal }: FastifyRequest): string {
 }
 
 /**
- * Limits the total size of all bodies to `limits.bodyBytesInMemory`, and the size for one account to a share of it.
- * Memory is reserved before a body is read.
+ * Limits the memory of all running requests, and of those of one account to a share of it. Counts the body of a request in
+ * the form that it has, and the response that is collected for it. Memory is reserved before a body is read, for the two
+ * bytes that V8 may need for each of its own.
  */
 export class BodyMemory {
   readonly #maxBytes: number;
-  readonly #maxAccountBytes: number;
   #reserved = 0;
   readonly #reservedByAccount = new Map<string, number>();
 
   constructor({ bodyBytes, bodyBytesInMemory }: BodyLimits) {
-    this.#maxBytes = bodyBytesInMemory ?? Math.max(Math.floor(machineBytes() / 10), bodyBytes);
+    const heapBytes = getHeapStatistics().heap_size_limit * HEAP_SHARE;
+    const maxBytes = Math.min(bodyBytesInMemory ?? machineBytes() / 10, heapBytes);
     // A single body always fits.
-    this.#maxAccountBytes = Math.max(Math.floor(this.#maxBytes * ACCOUNT_SHARE), bodyBytes);
+    this.#maxBytes = Math.max(Math.floor(maxBytes), CHARACTER_BYTES * bodyBytes);
   }
 
   /**
@@ -76,20 +85,26 @@ export class BodyMemory {
     return reservation;
   }
 
-  /** Reserves bytes for an account. Throws a `ServiceError` `overloaded` or `concurrent_body_bytes`. */
-  reserve(account: string, bytes: number): void {
-    const ofAccount = (this.#reservedByAccount.get(account) ?? 0) + bytes;
-    if (ofAccount > this.#maxAccountBytes) {
+  /**
+   * Reserves bytes for an account. `own`: bytes of the same request. Throws a `ServiceError` `overloaded`, or
+   * `concurrent_body_bytes` if other requests of the account use its share.
+   */
+  reserve(account: string, bytes: number, own: number): void {
+    const before = this.#reservedByAccount.get(account) ?? 0;
+    const ofAccount = before + bytes;
+    const others = before - own;
+    const most = (this.#maxBytes - this.#reserved + before) * ACCOUNT_SHARE;
+    if (others > 0 && ofAccount > most) {
       throw new ServiceError(
         'concurrent_body_bytes',
-        `The bodies of your running requests may total at most ${this.#maxAccountBytes} bytes. Try again when one of them has ended.`,
+        `The bodies of your running requests may use at most ${Math.floor(most)} bytes of memory now. Try again when one of them has ended.`,
         { retryAfterMs: 1000 },
       );
     }
     if (this.#reserved + bytes > this.#maxBytes) {
       throw new ServiceError(
         'overloaded',
-        'The running requests use all the memory for request bodies. Try again later.',
+        'The running requests use all the memory for bodies. Try again later.',
         { retryAfterMs: 1000 },
       );
     }
@@ -105,11 +120,12 @@ export class BodyMemory {
   }
 }
 
-/** The memory reserved for one body. It is freed after one call of `release`, and one more for each `retain`. */
+/** The memory reserved for one request. It is freed after one call of `release`, and one more for each `retain`. */
 export class BodyReservation {
   readonly #memory: BodyMemory;
   readonly #account: string;
   #bytes = 0;
+  #responseBytes = 0;
   #users = 1;
 
   constructor(memory: BodyMemory, account: string) {
@@ -119,8 +135,26 @@ export class BodyReservation {
 
   /** Throws like `BodyMemory.reserve`; the reservation is then unchanged. */
   grow(bytes: number): void {
-    this.#memory.reserve(this.#account, bytes);
+    this.#memory.reserve(this.#account, bytes, this.#bytes);
     this.#bytes += bytes;
+  }
+
+  /** Changes the reservation to what the body takes in another form. Throws like `grow`. */
+  resize(bytes: number): void {
+    if (bytes > this.#bytes) this.grow(bytes - this.#bytes);
+    else if (bytes < this.#bytes) this.#free(this.#bytes - bytes);
+  }
+
+  /**
+   * Reserves what a response of this size needs in addition. Returns whether it has grown so much that other requests should
+   * get a turn. Throws like `grow`.
+   */
+  hold(responseBytes: number): boolean {
+    const more = responseBytes - this.#responseBytes;
+    if (more < RESPONSE_STEP_BYTES) return false;
+    this.grow(more);
+    this.#responseBytes = responseBytes;
+    return true;
   }
 
   /** For code that uses the body, or what was parsed from it, and then calls `release`. */
@@ -135,8 +169,12 @@ export class BodyReservation {
 
   /** Frees the memory of an unused body early, because the response to a refused request can take long to close. */
   discard(): void {
-    this.#memory.release(this.#account, this.#bytes);
-    this.#bytes = 0;
+    this.#free(this.#bytes);
+  }
+
+  #free(bytes: number): void {
+    this.#bytes -= bytes;
+    this.#memory.release(this.#account, bytes);
   }
 }
 
@@ -155,7 +193,7 @@ export function readBody(
     const length = Number(payload.headers['content-length'] ?? NaN);
     if (length > limit) throw tooLarge(limit);
     const capacity = Number.isNaN(length) ? Math.min(INITIAL_BYTES, limit) : length;
-    memory.grow(capacity);
+    memory.grow(CHARACTER_BYTES * capacity);
     let body = Buffer.allocUnsafe(capacity);
     let filled = 0;
     let complete = false;
@@ -171,7 +209,7 @@ export function readBody(
         if (needed > limit) throw tooLarge(limit);
         if (needed > body.length) {
           const larger = Math.min(Math.max(2 * body.length, needed), limit);
-          memory.grow(larger - body.length);
+          memory.grow(CHARACTER_BYTES * (larger - body.length));
           body = Buffer.concat([body.subarray(0, filled)], larger);
         }
       } catch (error) {

@@ -37,7 +37,7 @@ async function respondWithCount(
   const startedAtMs = performance.now();
   // `registerBodies` reads them into new buffers.
   const bytes = request.body instanceof Uint8Array ? (request.body as Uint8Array<ArrayBuffer>) : EMPTY;
-  const body = (await jsonBody(bytes))();
+  const body = (await jsonBody(bytes, undefined, request.bodyMemory))();
   const caller = currentCaller(context, request);
   const notes = new Notes(isStrict(request.raw, caller));
   const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });

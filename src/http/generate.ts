@@ -6,7 +6,7 @@ import { ServiceError } from '../errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../event-stream.ts';
 import { isEmbeddingModality, refuseOtherKind, withRecommended } from '../features.ts';
 import type { GenerationEvent, GenerationRequest } from '../generation.ts';
-import { ClientDisconnected, complete } from '../inference/complete.ts';
+import { ClientDisconnected, complete, type Generation } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../log.ts';
 import type { ServedModel } from '../routing/served-model.ts';
@@ -14,6 +14,7 @@ import { admitImages } from '../openai/images.ts';
 import { refuseUnsupported } from '../openai/unsupported.ts';
 import { Notes } from '../notes.ts';
 import type { ParsedRequest, ResponseStream, WholeResponse } from '../protocol.ts';
+import type { BodyReservation } from './body.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
 import { probeStreamWith } from './half-close.ts';
@@ -87,16 +88,14 @@ export async function runGeneration(
     };
     const events = complete(context.inference, model, identity, generation, stop, record);
     if (generation.stream) {
-      await stream(output, parsed.stream(requestId), events, {
+      await stream(output, parsed.stream(requestId), events, body, {
         requestId,
         log: context.log,
         summary,
         record,
       });
     } else {
-      const builder = parsed.whole(requestId);
-      await collect(events, builder);
-      output.sendJson(builder.body());
+      output.sendJson(await collect(events, parsed.whole(requestId), body));
     }
   } catch (error) {
     const fault = asServiceError(error, requestId, context.log);
@@ -126,20 +125,42 @@ export async function runGeneration(
   return { summary, record };
 }
 
-/** Numbers of vectors that are written before the event loop gets a turn: about a millisecond. */
-const NUMBERS_AT_ONCE = 16_384;
-
-/** Adds all events to a response. Thousands of vectors may be there at once, and must not hold the event loop. */
-async function collect(events: AsyncIterable<GenerationEvent>, response: WholeResponse): Promise<void> {
-  let numbers = 0;
-  for await (const event of events) {
-    response.add(event);
-    if (event.type !== 'embedding') continue;
-    numbers += event.vector.length;
-    if (numbers < NUMBERS_AT_ONCE) continue;
-    numbers = 0;
-    await nextTurn();
+/**
+ * Passes all events to `use`. If it throws, the generation ends with this error: what cannot be sent is never settled as
+ * complete.
+ */
+async function forEachEvent(
+  events: Generation,
+  use: (event: GenerationEvent) => Promise<unknown> | null,
+): Promise<void> {
+  for (;;) {
+    const { value } = await events.next();
+    if (value === undefined) return;
+    try {
+      const done = use(value);
+      if (done) await done;
+    } catch (error) {
+      await events.throw(error);
+    }
   }
+}
+
+/**
+ * Returns the response with all events. Thousands of vectors or log probabilities may be there at once, and must not hold
+ * the event loop.
+ */
+async function collect(
+  events: Generation,
+  response: WholeResponse,
+  memory: BodyReservation | undefined,
+): Promise<string | readonly Buffer[]> {
+  let body: string | readonly Buffer[] = '';
+  await forEachEvent(events, (event) => {
+    response.add(event);
+    if (event.type === 'end') body = response.body();
+    return memory?.hold(response.heldBytes) ? nextTurn() : null;
+  });
+  return body;
 }
 
 /** Sends the response on the connection of its request. */
@@ -252,15 +273,17 @@ export function modelNotAllowed(model: string): ServiceError {
 async function stream(
   output: GenerationOutput,
   formatter: ResponseStream,
-  events: ReturnType<typeof complete>,
+  events: Generation,
+  memory: BodyReservation | undefined,
   { requestId, log, summary, record }: GenerationResult & { requestId: string; log: Log },
 ): Promise<void> {
   using out = output.openStream(record, () => formatter.keepAlive());
   try {
-    for await (const event of events) {
-      const drained = out.write(formatter.format(event));
-      if (drained) await drained;
-    }
+    await forEachEvent(events, (event) => {
+      const frames = formatter.format(event);
+      memory?.hold(formatter.heldBytes);
+      return out.write(frames);
+    });
     out.end(formatter.end);
   } catch (error) {
     const fault = asServiceError(error, requestId, log);

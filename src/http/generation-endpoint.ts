@@ -79,12 +79,15 @@ export class GenerationEndpoint {
     exchange.bodyMemory = memory;
     const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
     if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.protocol, bytes);
-    const body = jsonBody(bytes, exchange.protocol.bodyValues);
+    const body = jsonBody(bytes, exchange.protocol.bodyValues, memory);
     if (body instanceof Promise) {
       // The thread has the bytes, even if the client disconnects meanwhile.
       memory?.retain();
-      exchange.body = await body;
-      memory?.release();
+      try {
+        exchange.body = await body;
+      } finally {
+        memory?.release();
+      }
       if (response.closed) throw new ServiceError('request_timeout', 'The client has disconnected.');
     } else {
       exchange.body = body;

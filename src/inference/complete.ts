@@ -69,12 +69,18 @@ const MAX_RATE_LIMITS = 3;
 /** Maximum number of replicas that may close the connection to one request, because the request may crash them. */
 const MAX_LOST_CONNECTIONS = 2;
 
+/** The events of one generation. */
+export interface Generation extends AsyncIterableIterator<GenerationEvent, undefined> {
+  /** Ends the generation with an error of what reads it, for which the caller does not pay. Rejects with the error. */
+  throw(error: unknown): Promise<IteratorResult<GenerationEvent, undefined>>;
+}
+
 /**
  * Runs one generation: waits in the queue, reserves limits, opens the ledger row, streams a replica's events, and
  * releases everything at the end. Keeps `record` up to date. If a replica fails before its first event, the request
  * goes to the next replica. If it fails later, another replica continues the response where possible (`recovery.ts`).
  * The replica works while the row is written; only the first event of a stream waits for the row. The iteration ends
- * only after the row is settled.
+ * only after the row is settled, so what reads it writes the whole response before it asks for more than the event `end`.
  *
  * Throws a `ServiceError`, or `stop.signal.reason` if the client disconnected. Aborts `stop` if the row cannot be
  * written, or if a request of another account takes the request's place in the queue.
@@ -86,7 +92,7 @@ export function complete(
   request: GenerationRequest,
   stop: AbortController,
   record: GenerationRecord,
-): AsyncIterableIterator<GenerationEvent, undefined> {
+): Generation {
   return new GenerationIterator(inference, model, identity, request, stop, record);
 }
 
@@ -95,7 +101,7 @@ type EventResult = IteratorResult<GenerationEvent, undefined>;
 const DONE: EventResult = { value: undefined, done: true };
 
 /** A hand-written iterator: a generator would cost three more microtasks per token. */
-class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undefined> {
+class GenerationIterator implements Generation {
   readonly #model: ServedModel;
   readonly #accounting: RequestAccounting;
   readonly #identity: RequestIdentity;
@@ -158,15 +164,9 @@ class GenerationIterator implements AsyncIterableIterator<GenerationEvent, undef
     return this.#events.next().then(this.#onEvent, this.#onError);
   }
 
-  /** Called when the consumer stops early, which only happens after an internal error. */
-  async return(): Promise<EventResult> {
-    try {
-      await this.#events?.return?.();
-    } finally {
-      if (!this.#ended)
-        await this.#end(new Error('the consumer stopped reading the response')).catch(() => {});
-    }
-    return DONE;
+  async throw(error: unknown): Promise<never> {
+    await this.#events?.return?.();
+    return await this.#end(error);
   }
 
   async #begin(): Promise<EventResult> {

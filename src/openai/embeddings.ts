@@ -87,6 +87,7 @@ class EmbeddingResponse implements WholeResponse {
   readonly #request: EmbeddingRequest;
   readonly #format: (vector: Float32Array) => string;
   readonly #items: Buffer[] = [];
+  heldBytes = 0;
   #usage: Usage = NO_USAGE;
 
   constructor(request: EmbeddingRequest, format: (vector: Float32Array) => string) {
@@ -97,7 +98,7 @@ class EmbeddingResponse implements WholeResponse {
   add(event: GenerationEvent): void {
     switch (event.type) {
       case 'embedding':
-        this.#items[event.index] = Buffer.from(this.#formatItem(event), 'latin1');
+        this.#addItem(event);
         break;
       case 'end':
         this.#usage = event.usage;
@@ -109,6 +110,12 @@ class EmbeddingResponse implements WholeResponse {
       case 'tool-arguments':
       case 'finish':
     }
+  }
+
+  #addItem(event: EmbeddingEvent): void {
+    const item = Buffer.from(this.#formatItem(event), 'latin1');
+    this.#items[event.index] = item;
+    this.heldBytes += item.length;
   }
 
   #formatItem({ index, vector }: EmbeddingEvent): string {

@@ -16,15 +16,22 @@ export function incompleteResponse(cause: string): ServiceError {
 
 /** Parses a JSON object from a replica. `name` is used in the error message. Throws `engine_unavailable`. */
 export function parseObject(json: string, name: string): object {
+  try {
+    return readObject(json, name);
+  } catch (cause) {
+    throw invalidResponse(cause);
+  }
+}
+
+/** Parses a JSON object. Throws an `Error` with `name`. */
+export function readObject(json: string, name: string): object {
   let value: unknown;
   try {
     value = JSON.parse(json);
   } catch {
     // The parser's message quotes generated text, which must not be logged.
-    throw invalidResponse(new Error(`${name} is not JSON`));
+    throw new Error(`${name} is not JSON`);
   }
-  if (typeof value !== 'object' || value === null) {
-    throw invalidResponse(new Error(`${name} is not an object`));
-  }
+  if (typeof value !== 'object' || value === null) throw new Error(`${name} is not an object`);
   return value;
 }

@@ -1,4 +1,5 @@
 import { ServiceError } from '../errors.ts';
+import { CHARACTER_BYTES, HEADER_BYTES, SLOT_BYTES } from './json-heap.ts';
 
 /** Maximum nesting of arrays and objects in a body. The deepest allowed JSON schema fits. */
 const MAX_BODY_DEPTH = 64;
@@ -29,13 +30,27 @@ export function bodyBounds(bytes: number | string, { values, notNumbers }: Value
   return `At most ${values} JSON values${others}, nested at most ${MAX_BODY_DEPTH} levels deep, and at most ${bytes} bytes of UTF-8.`;
 }
 
+/** Counts the memory of a body. */
+export interface JsonMemory {
+  /** Throws a `ServiceError` if there is not enough. A body counts `CHARACTER_BYTES` for each of its bytes before. */
+  resize(bytes: number): void;
+}
+
 /**
- * Parses a request body as a JSON object. Counts depth and values before parsing, so that a hostile body costs only one
- * pass over its bytes. Throws `invalid_json`.
+ * Parses a request body as a JSON object. Counts depth, values and `memory` before parsing, so that a hostile body costs
+ * only one pass over its bytes. Throws `invalid_json`.
  */
-export function parseJsonBody(bytes: Uint8Array, bounds = USUAL): Record<string, unknown> {
-  const exceeded = isWithinBounds(bytes, bounds) ? null : new JsonBudget(bounds).exceededBy(bytes);
-  if (exceeded !== null) throw new ServiceError('invalid_json', `The request body ${exceeded}.`);
+export function parseJsonBody(
+  bytes: Uint8Array,
+  bounds = USUAL,
+  memory: JsonMemory | null = null,
+): Record<string, unknown> {
+  if (!isWithinBounds(bytes, bounds)) {
+    const budget = new JsonBudget(bounds);
+    const exceeded = budget.exceededBy(bytes);
+    if (exceeded !== null) throw new ServiceError('invalid_json', `The request body ${exceeded}.`);
+    memory?.resize(budget.maxHeapBytes + CHARACTER_BYTES * bytes.length);
+  }
   const value = parse(decode(bytes));
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ServiceError('invalid_json', 'The request body must be a JSON object.');
@@ -93,6 +108,11 @@ export class JsonBudget {
 
   constructor(bounds = USUAL) {
     this.#bounds = bounds;
+  }
+
+  /** Maximum memory of the values that were counted, without the characters of strings. */
+  get maxHeapBytes(): number {
+    return SLOT_BYTES * this.#values + HEADER_BYTES * this.#notNumbers;
   }
 
   /**

@@ -1,7 +1,14 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
-import { MAX_BODY_VALUES, parseJsonBody, valueBounds, type ValueBounds } from './json-body.ts';
+import {
+  MAX_BODY_VALUES,
+  parseJsonBody,
+  valueBounds,
+  type JsonMemory,
+  type ValueBounds,
+} from './json-body.ts';
+import type { PackedResponse } from './packed-response.ts';
 import { readVectors, type VectorList } from './vectors.ts';
 
 /**
@@ -10,13 +17,21 @@ import { readVectors, type VectorList } from './vectors.ts';
  */
 export const LARGE_JSON = 1_048_576;
 
-/** The same for bodies that may have more values than usual. */
-const LARGE_LIST = 65_536;
+/** The same for bodies of requests and of replicas that may have more values than usual. */
+export const LARGE_LIST = 65_536;
 
 export type JsonTask =
   | { parse: Uint8Array; bounds: ValueBounds }
   | { write: unknown }
-  | { vectors: Uint8Array; count: number };
+  | { vectors: Uint8Array; count: number }
+  | { response: Uint8Array };
+
+/** A body that was parsed, and about how many bytes it takes on the heap. */
+interface ParsedBody {
+  object: Record<string, unknown>;
+  heapBytes: number;
+}
+
 /** `invalid` is the message of an `invalid_json`, and `failed` any other error. */
 export type JsonResult = { value: unknown } | { invalid: string } | { failed: unknown };
 
@@ -65,15 +80,23 @@ const thread = new JsonThread();
 /** Returns the object of a request body, once. Throws `invalid_json`. */
 export type JsonBody = () => Record<string, unknown>;
 
-/** Prepares a body to be parsed. The bytes of a large one cannot be used afterwards. */
+/**
+ * Prepares a body to be parsed, whose memory is counted. The bytes of a large one cannot be used afterwards. Rejects if there
+ * is not enough memory for a large one.
+ */
 export function jsonBody(
   bytes: Uint8Array<ArrayBuffer>,
   bounds = valueBounds(MAX_BODY_VALUES),
+  memory: JsonMemory | null = null,
 ): JsonBody | Promise<JsonBody> {
   const large = bounds.values > MAX_BODY_VALUES ? LARGE_LIST : LARGE_JSON;
-  if (bytes.length < large) return () => parseJsonBody(bytes, bounds);
+  if (bytes.length < large) return () => parseJsonBody(bytes, bounds, memory);
   return thread.run({ parse: bytes, bounds }, [bytes.buffer]).then(
-    (value) => () => value as Record<string, unknown>, // From `parseJsonBody`.
+    (value) => {
+      const { object, heapBytes } = value as ParsedBody; // From `resultOf`.
+      memory?.resize(heapBytes);
+      return () => object;
+    },
     (error: unknown) => () => {
       throw error;
     },
@@ -89,4 +112,9 @@ export async function writeLargeJson(value: unknown): Promise<Uint8Array> {
 export async function readVectorBody(body: Uint8Array<ArrayBuffer>, count: number): Promise<VectorList> {
   if (body.length < LARGE_LIST) return readVectors(body, count);
   return (await thread.run({ vectors: body, count }, [body.buffer])) as VectorList;
+}
+
+/** Parses the response of a replica: see `packResponse`. The bytes cannot be used afterwards. */
+export async function readLargeResponse(body: Uint8Array<ArrayBuffer>): Promise<PackedResponse> {
+  return (await thread.run({ response: body }, [body.buffer])) as PackedResponse;
 }

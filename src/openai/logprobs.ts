@@ -1,10 +1,14 @@
-import type { Logprob, TokenLogprob } from '../generation.ts';
+import type { CompletionKind, Logprob, TokenLogprob } from '../generation.ts';
+import { JsonItems } from './json-items.ts';
 
 /** Represents -Infinity, which JSON does not have. OpenAI's API uses the same number. */
 const MIN_LOGPROB = -9999;
 
+/** The fields of `logprobs` of a choice. */
+type LogprobLists = Readonly<Record<string, readonly unknown[] | null>>;
+
 /** Formats `logprobs` of a chat choice, with at most `alternatives` per token. */
-export function chatLogprobs(tokens: readonly TokenLogprob[], alternatives: number): object {
+export function chatLogprobs(tokens: readonly TokenLogprob[], alternatives: number): LogprobLists {
   return { content: tokenLogprobs(tokens, alternatives), refusal: null };
 }
 
@@ -20,7 +24,11 @@ export function tokenLogprobs(tokens: readonly TokenLogprob[], alternatives: num
  * Formats `logprobs` of a text choice: four lists of the same length. `offset` is the position of the first token in the
  * text, in Unicode code points.
  */
-export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: number, offset: number): object {
+export function textLogprobs(
+  tokens: readonly TokenLogprob[],
+  alternatives: number,
+  offset: number,
+): LogprobLists {
   let at = offset;
   const offsets: number[] = [];
   for (const token of tokens) {
@@ -35,6 +43,57 @@ export function textLogprobs(tokens: readonly TokenLogprob[], alternatives: numb
     ),
     text_offset: offsets,
   };
+}
+
+/** Writes `logprobs` of a choice while its tokens arrive, because a long response has millions of values. */
+export class ChoiceLogprobs {
+  readonly #kind: CompletionKind;
+  readonly #alternatives: number;
+  readonly #fields = new Map<string, JsonItems | null>();
+  #offset = 0;
+
+  /** `alternatives`: most likely tokens at each position. */
+  constructor(kind: CompletionKind, alternatives: number) {
+    this.#kind = kind;
+    this.#alternatives = alternatives;
+    this.add([]);
+  }
+
+  /** About how much memory it takes. */
+  get heldBytes(): number {
+    let bytes = 0;
+    for (const items of this.#fields.values()) bytes += items?.heldBytes ?? 0;
+    return bytes;
+  }
+
+  add(tokens: readonly TokenLogprob[]): void {
+    for (const [name, values] of Object.entries(this.#format(tokens))) {
+      const items = this.#fields.get(name) ?? (values && new JsonItems());
+      if (values !== null) items?.push(values);
+      this.#fields.set(name, items);
+    }
+  }
+
+  /** Returns the JSON object in parts. */
+  parts(): readonly Buffer[] {
+    const fields = [...this.#fields].flatMap(([name, items], index) => [
+      Buffer.from(`${index === 0 ? '{' : ','}"${name}":`),
+      ...(items?.array() ?? [Buffer.from('null')]),
+    ]);
+    return [...fields, Buffer.from('}')];
+  }
+
+  #format(tokens: readonly TokenLogprob[]): LogprobLists {
+    switch (this.#kind) {
+      case 'chat':
+        return chatLogprobs(tokens, this.#alternatives);
+      case 'text': {
+        const offset = this.#offset;
+        this.#offset += tokens.reduce((sum, token) => sum + codePoints(token), 0);
+        return textLogprobs(tokens, this.#alternatives, offset);
+      }
+    }
+  }
 }
 
 /** Returns the Unicode code points of a token. A character of several tokens belongs to the first one. */

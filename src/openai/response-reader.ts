@@ -13,6 +13,7 @@ import { MAX_EVENT_BYTES, SseParseError, SseParser, type ServerSentEvent } from 
 import { readUsage, UsageMeter, type ReceivedTokens } from './usage.ts';
 import { asList, jsonObject } from './values.ts';
 import { readLogprobs } from './logprobs.ts';
+import { unpackLogprobs, type PackedLogprobs, type PackedResponse } from './packed-response.ts';
 import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
 import { WellFormedText } from './well-formed-text.ts';
 
@@ -175,11 +176,30 @@ export function readResponse(
   meter = new UsageMeter(),
   count = Infinity,
 ): GenerationEvent[] {
-  const response: WireResponse = parseObject(body, 'the response'); // The readers check every field.
-  if (response.error !== undefined && response.error !== null) throw readErrorFrame(body);
-  const choices = readChoices(kind, response.choices, count);
+  return readPackedResponse(
+    kind,
+    { response: { ...parseObject(body, 'the response') }, logprobs: [] },
+    meter,
+    count,
+  );
+}
+
+/** Does the same as `readResponse` with a body that was parsed on another thread. */
+export function readPackedResponse(
+  kind: GenerationKind,
+  { response, logprobs }: PackedResponse,
+  meter: UsageMeter,
+  count: number,
+): GenerationEvent[] {
+  const { error, choices: list, usage } = response;
+  if (error !== undefined && error !== null) throw readErrorFrame(JSON.stringify({ error }));
+  const choices = readChoices(kind, list, count);
+  for (const [position, packed] of logprobs.entries()) {
+    const choice = choices[position];
+    if (choice !== undefined) choice.logprobs = packed;
+  }
   if (choices.length === 0) throw invalidResponse(new Error('the response has no choices'));
-  meter.record(estimateTokens(choices), readUsage(response.usage), null);
+  meter.record(estimateTokens(choices), readUsage(usage), null);
   const { promptTokens, cachedTokens, completionTokens } = meter;
   const events: GenerationEvent[] = [{ type: 'started', promptTokens, cachedTokens }];
   for (const choice of choices) {
@@ -188,12 +208,6 @@ export function readResponse(
   }
   events.push({ type: 'end', ...meter.total() });
   return events;
-}
-
-interface WireResponse {
-  choices?: unknown;
-  usage?: unknown;
-  error?: unknown;
 }
 
 /** Approximate bytes per token of prose with common tokenizers. */
@@ -222,7 +236,7 @@ export interface ReplicaChoice {
   /** Reasoning of a chat model, or ''. */
   reasoning: string;
   calls: readonly ReplicaCall[];
-  logprobs: readonly TokenLogprob[] | null;
+  logprobs: readonly TokenLogprob[] | PackedLogprobs | null;
   reason: FinishReason | null;
   /** The stop sequence that ended the choice, as vLLM and SGLang report it; null for other ends and servers. */
   stopSequence: string | null;
@@ -437,20 +451,27 @@ export class ChoiceReader {
     const { logprobs } = part;
     const text = this.#text.add(part.text, part.reason !== null);
     const reasoning = this.#reasoning.add(part.reasoning, part.reason !== null);
-    const choice = this.#choice;
     const withText = text !== '' || (reasoning === '' && part.calls.length === 0);
-    if (reasoning !== '') {
-      events.push({
-        type: 'reasoning',
-        choice,
-        text: reasoning,
-        completionTokens,
-        logprobs: withText ? null : logprobs,
-      });
+    if (reasoning !== '')
+      this.#pushPart('reasoning', reasoning, completionTokens, withText ? null : logprobs, events);
+    if (text !== '' || (logprobs !== null && withText))
+      this.#pushPart('token', text, completionTokens, logprobs, events);
+  }
+
+  #pushPart(
+    type: TextEvent['type'],
+    text: string,
+    completionTokens: number,
+    logprobs: ReplicaChoice['logprobs'],
+    events: GenerationEvent[],
+  ): void {
+    const choice = this.#choice;
+    if (logprobs === null || !('parts' in logprobs)) {
+      events.push({ type, choice, text, completionTokens, logprobs });
+      return;
     }
-    if (text !== '' || (logprobs !== null && withText)) {
-      events.push({ type: 'token', choice, text, completionTokens, logprobs });
-    }
+    events.push({ type, choice, text, completionTokens, logprobs: null });
+    for (const event of unpackLogprobs(logprobs, { type, choice, completionTokens })) events.push(event);
   }
 
   /**

@@ -12,9 +12,10 @@ import {
   type ToolEvent,
 } from '../generation.ts';
 import type { WholeResponse, ResponseStream } from '../protocol.ts';
-import type { ServiceError } from '../errors.ts';
+import { ServiceError } from '../errors.ts';
 import { flatten, KEEP_ALIVE } from '../event-stream.ts';
-import { chatLogprobs, textLogprobs, codePoints } from './logprobs.ts';
+import { chatLogprobs, ChoiceLogprobs, textLogprobs, codePoints } from './logprobs.ts';
+import { CHARACTER_BYTES } from './json-heap.ts';
 import { usageJson } from './usage.ts';
 import { errorJson } from './error-body.ts';
 
@@ -22,9 +23,13 @@ interface ResponseChoice {
   text: string;
   reasoning: string;
   calls: ToolCall[];
-  logprobs: TokenLogprob[];
+  /** Null if the request asks for none. */
+  logprobs: ChoiceLogprobs | null;
   reason: FinishReason;
 }
+
+/** Maximum size of the log probabilities of a response that is not a stream, in bytes. */
+const MAX_LOGPROB_BYTES = 64 * 1024 * 1024;
 
 /** Builds a non-streaming JSON response from the events of one generation. */
 export class ResponseBuilder implements WholeResponse {
@@ -32,20 +37,27 @@ export class ResponseBuilder implements WholeResponse {
   readonly #request: CompletionRequest;
   readonly #choices: ResponseChoice[];
   #usage: Usage = NO_USAGE;
+  #textBytes = 0;
+  #logprobBytes = 0;
 
   constructor(identity: ResponseIdentity, request: CompletionRequest) {
+    const { kind, logprobs } = request;
     this.#identity = identity;
     this.#request = request;
     this.#choices = Array.from({ length: totalChoices(request) }, () => ({
       text: '',
       reasoning: '',
       calls: [],
-      logprobs: [],
+      logprobs: logprobs === null ? null : new ChoiceLogprobs(kind, logprobs),
       reason: 'stop',
     }));
   }
 
-  /** Adds the next event. Ignores events of choices that were not requested. */
+  get heldBytes(): number {
+    return this.#textBytes + this.#logprobBytes;
+  }
+
+  /** Adds the next event. Ignores events of choices that were not requested. Throws `response_too_large`. */
   add(event: GenerationEvent): void {
     switch (event.type) {
       case 'started':
@@ -55,9 +67,9 @@ export class ResponseBuilder implements WholeResponse {
         const choice = this.#choices[event.choice];
         if (choice === undefined) break;
         choice[event.type === 'token' ? 'text' : 'reasoning'] += event.text;
-        // Not `push(...event.logprobs)`: a whole response of a replica is one event, which can have more log
-        // probabilities than a function can have arguments.
-        for (const logprob of event.logprobs ?? []) choice.logprobs.push(logprob);
+        this.#textBytes += CHARACTER_BYTES * event.text.length;
+        if (choice.logprobs !== null && event.logprobs !== null)
+          this.#addLogprobs(choice.logprobs, event.logprobs);
         break;
       }
       case 'tool-call':
@@ -67,6 +79,7 @@ export class ResponseBuilder implements WholeResponse {
         // Calls do not overlap.
         const call = this.#choices[event.choice]?.calls.at(-1);
         if (call !== undefined) call.arguments += event.text;
+        this.#textBytes += CHARACTER_BYTES * event.text.length;
         break;
       }
       case 'finish': {
@@ -81,31 +94,49 @@ export class ResponseBuilder implements WholeResponse {
     }
   }
 
-  /** The JSON body, complete after the `end` event. */
-  body(): string {
+  body(): string | readonly Buffer[] {
     const { id, created, model } = this.#identity;
     const { object } = SHAPES[this.#request.kind];
-    const head = JSON.stringify({ id, object, created, model });
-    const choices = this.#choices.map((choice, index) => this.#choice(choice, index)).join(',');
-    return `${head.slice(0, -1)},"choices":[${choices}],"usage":${usageJson(this.#request.kind, this.#usage)}}`;
+    const head = `${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;
+    const end = `],"usage":${usageJson(this.#request.kind, this.#usage)}}`;
+    const choices = this.#choices.map((choice, index) => this.#choice(choice, index));
+    if (this.#request.logprobs === null)
+      return `${head}${choices.map((parts) => parts.join('null')).join(',')}${end}`;
+    const parts = choices.flatMap(([before, after], index) => [
+      Buffer.from(index === 0 ? before : `,${before}`),
+      ...(this.#choices[index]?.logprobs?.parts() ?? []),
+      Buffer.from(after),
+    ]);
+    return [Buffer.from(head), ...parts, Buffer.from(end)];
   }
 
-  #choice({ text, reasoning, calls, logprobs, reason }: ResponseChoice, index: number): string {
-    const alternatives = this.#request.logprobs;
-    const end = `"finish_reason":"${reason}"}`;
+  #addLogprobs(logprobs: ChoiceLogprobs, tokens: readonly TokenLogprob[]): void {
+    this.#logprobBytes -= logprobs.heldBytes;
+    logprobs.add(tokens);
+    this.#logprobBytes += logprobs.heldBytes;
+    if (this.#logprobBytes <= MAX_LOGPROB_BYTES) return;
+    throw new ServiceError(
+      'response_too_large',
+      `The log probabilities have more than ${MAX_LOGPROB_BYTES / 1_048_576} MiB. Set \`stream\` to true, or request fewer log probabilities, choices or tokens.`,
+    );
+  }
+
+  /** Returns the JSON of a choice before and after its log probabilities. */
+  #choice(
+    { text, reasoning, calls, reason }: ResponseChoice,
+    index: number,
+  ): [before: string, after: string] {
+    const after = `,"finish_reason":"${reason}"}`;
     switch (this.#request.kind) {
       case 'chat': {
         const content = text === '' && calls.length > 0 ? null : JSON.stringify(text);
-        const list = alternatives === null ? null : JSON.stringify(chatLogprobs(logprobs, alternatives));
         const reasoningField = reasoning === '' ? '' : `"reasoning_content":${JSON.stringify(reasoning)},`;
         const callsField = calls.length === 0 ? '' : `"tool_calls":${JSON.stringify(calls.map(toolCall))},`;
         const message = `{"role":"assistant","content":${content},${reasoningField}${callsField}"refusal":null}`;
-        return `{"index":${index},"message":${message},"logprobs":${list},${end}`;
+        return [`{"index":${index},"message":${message},"logprobs":`, after];
       }
-      case 'text': {
-        const list = alternatives === null ? null : JSON.stringify(textLogprobs(logprobs, alternatives, 0));
-        return `{"index":${index},"text":${JSON.stringify(text)},"logprobs":${list},${end}`;
-      }
+      case 'text':
+        return [`{"index":${index},"text":${JSON.stringify(text)},"logprobs":`, after];
     }
   }
 }
@@ -126,6 +157,7 @@ const DONE = 'data: [DONE]\n\n';
  */
 export class StreamFormatter implements ResponseStream {
   readonly end = DONE;
+  readonly heldBytes = 0;
   readonly #request: CompletionRequest;
   /** Up to and including `"choices":[`. */
   readonly #head: string;

@@ -1,6 +1,4 @@
 import { flatten } from '../event-stream.ts';
-import type { TokenLogprob } from '../generation.ts';
-import { tokenLogprobs } from '../openai/logprobs.ts';
 import { CustomInput } from './custom-input.ts';
 import type { ToolIdentity } from './tools.ts';
 
@@ -89,15 +87,13 @@ const TEXT_DELTA = eventStart('response.output_text.delta');
 
 /** A message of the assistant. */
 export class MessageItem extends Item {
-  readonly #alternatives: number;
-  readonly #logprobs: object[] = [];
+  /** Items of a JSON array. */
+  #logprobs = '';
   #text = '';
   #begun = false;
 
-  /** `alternatives`: number of most likely tokens in log probabilities. */
-  constructor(emit: Emit | null, id: string, index: number, alternatives: number) {
+  constructor(emit: Emit | null, id: string, index: number) {
     super(emit, id, index, FIRST_PART);
-    this.#alternatives = alternatives;
   }
 
   override begin(): void {
@@ -106,16 +102,11 @@ export class MessageItem extends Item {
     this.events?.emitContent('response.content_part.added', `"part":${this.#part()}`);
   }
 
-  /** `tokens`: null without log probabilities. */
-  add(text: string, tokens: readonly TokenLogprob[] | null): void {
+  /** `logprobs`: the items of a JSON array, or ''. */
+  add(text: string, logprobs: string): void {
     this.#text += text;
-    if (tokens === null) {
-      this.events?.emitDelta(TEXT_DELTA, text, ',"logprobs":[]');
-      return;
-    }
-    const logprobs = tokenLogprobs(tokens, this.#alternatives);
-    for (const logprob of logprobs) this.#logprobs.push(logprob);
-    this.events?.emitDelta(TEXT_DELTA, text, `,"logprobs":${JSON.stringify(logprobs)}`);
+    if (logprobs !== '') this.#logprobs += this.#logprobs === '' ? logprobs : `,${logprobs}`;
+    this.events?.emitDelta(TEXT_DELTA, text, `,"logprobs":[${logprobs}]`);
   }
 
   json(status: ItemStatus): string {
@@ -124,16 +115,13 @@ export class MessageItem extends Item {
   }
 
   protected endContent(): void {
-    this.events?.emitContent(
-      'response.output_text.done',
-      members({ text: this.#text, logprobs: this.#logprobs }),
-    );
+    const fields = `"text":${JSON.stringify(this.#text)},"logprobs":[${this.#logprobs}]`;
+    this.events?.emitContent('response.output_text.done', fields);
     this.events?.emitContent('response.content_part.done', `"part":${this.#part()}`);
   }
 
   #part(): string {
-    const logprobs = JSON.stringify(this.#logprobs);
-    return `{"type":"output_text","text":${JSON.stringify(this.#text)},"annotations":[],"logprobs":${logprobs}}`;
+    return `{"type":"output_text","text":${JSON.stringify(this.#text)},"annotations":[],"logprobs":[${this.#logprobs}]}`;
   }
 }
 

@@ -1,4 +1,4 @@
-import type { ErrorCode, ServiceError } from '../errors.ts';
+import { type ErrorCode, ServiceError } from '../errors.ts';
 import {
   isCutOff,
   type FinishReason,
@@ -6,6 +6,8 @@ import {
   type TokenLogprob,
   type Usage,
 } from '../generation.ts';
+import { CHARACTER_BYTES } from '../openai/json-heap.ts';
+import { tokenLogprobs } from '../openai/logprobs.ts';
 import type { ResponseStream, WholeResponse } from '../protocol.ts';
 import {
   CallItem,
@@ -30,6 +32,10 @@ export class ResponseBuilder implements WholeResponse {
     this.#writer.add(event);
   }
 
+  get heldBytes(): number {
+    return this.#writer.heldBytes;
+  }
+
   body(): string {
     return this.#writer.ended;
   }
@@ -47,6 +53,10 @@ export class ResponseEvents implements ResponseStream {
     this.#writer = new ResponseWriter(request, requestId, (start, members) => {
       this.#frames += `${start}${this.#sequence++},${members}}\n\n`;
     });
+  }
+
+  get heldBytes(): number {
+    return this.#writer.heldBytes;
   }
 
   format(event: GenerationEvent): string {
@@ -91,6 +101,9 @@ function frame(type: string, fields: object): string {
 class ResponseWriter {
   /** The JSON of the complete response, after the event `end`. */
   ended = '';
+  /** About how much memory the items take. */
+  heldBytes = 0;
+  #logprobCharacters = 0;
   readonly #request: ResponsesRequest;
   readonly #emit: Emit | null;
   readonly #hex: string;
@@ -131,12 +144,15 @@ class ResponseWriter {
         this.#addText(event.text, event.logprobs);
         break;
       case 'reasoning':
-        if (event.text !== '') this.#reasoning().add(event.text);
+        if (event.text === '') break;
+        this.#hold(event.text);
+        this.#reasoning().add(event.text);
         break;
       case 'tool-call':
         this.#startCall(event.id, event.name);
         break;
       case 'tool-arguments':
+        this.#hold(event.text);
         if (this.#open instanceof CallItem || this.#open instanceof CustomCallItem)
           this.#open.add(event.text);
         break;
@@ -160,16 +176,27 @@ class ResponseWriter {
 
   #addText(text: string, logprobs: readonly TokenLogprob[] | null): void {
     const { logprobs: alternatives } = this.#request.generation;
-    const wanted = alternatives === null ? null : logprobs;
-    if (text !== '' || wanted !== null) this.#message().add(text, wanted);
+    if (alternatives === null || logprobs === null) {
+      if (text === '') return;
+      this.#hold(text);
+      this.#message().add(text, '');
+      return;
+    }
+    const items = JSON.stringify(tokenLogprobs(logprobs, alternatives)).slice(1, -1);
+    this.#logprobCharacters += items.length;
+    if (this.#logprobCharacters > MAX_LOGPROB_CHARACTERS) throw tooManyLogprobs();
+    this.#hold(text);
+    this.#hold(items);
+    this.#message().add(text, items);
+  }
+
+  #hold(text: string): void {
+    this.heldBytes += CHARACTER_BYTES * text.length;
   }
 
   #message(): MessageItem {
     if (this.#open instanceof MessageItem) return this.#open;
-    return this.#start((emit, index) => {
-      const alternatives = this.#request.generation.logprobs ?? 0;
-      return new MessageItem(emit, this.#id('msg', index), index, alternatives);
-    });
+    return this.#start((emit, index) => new MessageItem(emit, this.#id('msg', index), index));
   }
 
   #reasoning(): ReasoningItem {
@@ -241,6 +268,19 @@ class ResponseWriter {
       `${this.#request.echo},"usage":${usage === null ? null : usageJson(usage)}}`
     );
   }
+}
+
+/**
+ * Maximum length of all log probabilities, in characters: about 5,000 tokens with 20 alternatives. The last events of a
+ * stream repeat them four times.
+ */
+const MAX_LOGPROB_CHARACTERS = 8 * 1024 * 1024;
+
+function tooManyLogprobs(): ServiceError {
+  return new ServiceError(
+    'response_too_large',
+    `The log probabilities have more than ${MAX_LOGPROB_CHARACTERS / 1_048_576} MiB. Request fewer log probabilities or tokens.`,
+  );
 }
 
 function incompleteReason(reason: FinishReason): string {

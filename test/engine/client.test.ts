@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { describe, it } from 'node:test';
+import { describe, it, mock } from 'node:test';
 import * as fc from 'fast-check';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
@@ -156,6 +156,44 @@ describe('a connection that the replica closed while idle', () => {
       assert.equal((await collect(replica.client.generate(chat(), NEVER_ABORTED))).at(-1)?.type, 'end');
       replica.closeIdle();
       await replica.closed();
+    }
+  });
+});
+
+describe('a large response that is not a stream', () => {
+  const entry = { token: 'a', logprob: -1, bytes: [97] };
+  const content = Array.from({ length: 1000 }, () => ({ ...entry, top_logprobs: [entry] }));
+  const choice = { index: 0, message: { content: 'é' }, logprobs: { content }, finish_reason: 'stop' };
+  const json = JSON.stringify({ choices: [choice] });
+  const request = chat({}, { stream: false, logprobs: 1 });
+
+  it('is parsed on the thread for JSON, and has all log probabilities', async () => {
+    await using replica = await HttpReplica.listen((response) => response.end(json), { dialect: 'vllm' });
+    const parse = mock.method(JSON, 'parse');
+    const events = await collect(replica.client.generate(request, NEVER_ABORTED));
+    const parsed = parse.mock.calls.map(({ arguments: [text] }) => text.length);
+    parse.mock.restore();
+    assert.ok(
+      Math.max(0, ...parsed) < json.length / 4,
+      `a text of ${Math.max(...parsed)} characters was parsed`,
+    );
+    assert.equal(textOf(events), 'é');
+    const logprobs = events.flatMap((event) => (event.type === 'token' ? (event.logprobs ?? []) : []));
+    assert.deepEqual(
+      logprobs,
+      Array.from(content, () => ({ ...entry, top: [entry] })),
+    );
+  });
+
+  it('has the errors of a small one', async () => {
+    const bodies = {
+      invalid: json.slice(0, -2),
+      empty: json.replace(/"choices".*/s, `"x":"${json.length}"}`),
+    };
+    const failed = JSON.stringify({ error: { message: 'no', code: 503 }, filler: json });
+    for (const body of [bodies.invalid, `${bodies.empty}${' '.repeat(json.length)}`, failed]) {
+      await using replica = await HttpReplica.listen((response) => response.end(body), { dialect: 'vllm' });
+      await assert.rejects(collect(replica.client.generate(request, NEVER_ABORTED)), isUnavailable);
     }
   });
 });

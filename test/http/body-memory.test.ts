@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { getHeapStatistics } from 'node:v8';
+import { ServiceError } from '../../src/errors.ts';
+import { BodyMemory, BodyReservation } from '../../src/http/body.ts';
+import { jsonBody, LARGE_JSON } from '../../src/openai/json-thread.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { untilIdle, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
+import { MODEL, untilIdle, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { assertError, exchange, requestText, Wire } from './wire.ts';
 
@@ -9,7 +13,7 @@ import { assertError, exchange, requestText, Wire } from './wire.ts';
 const FOREVER = 1_000_000;
 
 const service = await startService(
-  scriptedYaml({ contextTokens: 1_000_000 }, 'limits: {bodyBytes: 100000, bodyBytesInMemory: 400000}\n'),
+  scriptedYaml({ contextTokens: 1_000_000 }, 'limits: {bodyBytes: 100000, bodyBytesInMemory: 800000}\n'),
 );
 after(() => service[Symbol.asyncDispose]());
 const management = await Management.of(service);
@@ -98,4 +102,90 @@ test('the body of a request to an unknown path is not stored', async () => {
   for (const wire of wires) assertError(await wire.send(unknown).response(), 'unknown_url');
   assert.ok(await served(first));
   for (const wire of wires) wire[Symbol.dispose]();
+});
+
+/** Reserves as much as possible for an account, in steps. Returns the bytes and the code of the refusal. */
+function fill(memory: BodyMemory, account: string, bytes: number): { taken: number; code: string } {
+  for (let taken = 0; ; taken += bytes) {
+    try {
+      new BodyReservation(memory, account).grow(bytes);
+    } catch (error) {
+      assert.ok(error instanceof ServiceError);
+      return { taken, code: error.code };
+    }
+  }
+}
+
+test('an account uses at most a quarter of the memory, and less if others use it, so that the next one always finds some', () => {
+  const memory = new BodyMemory({ bodyBytes: 1000, bodyBytesInMemory: 1_000_000 });
+  assert.deepEqual(fill(memory, 'first', 1000), { taken: 250_000, code: 'concurrent_body_bytes' });
+  for (let account = 1; account <= 10; account++) {
+    const { taken, code } = fill(memory, String(account), 1000);
+    assert.ok(taken >= 250_000 * 0.74 ** account, `account ${account} got ${taken} bytes`);
+    assert.equal(code, 'concurrent_body_bytes');
+  }
+});
+
+test('without a setting, and with any setting, bodies take at most a quarter of the heap of V8', () => {
+  const heapBytes = getHeapStatistics().heap_size_limit;
+  for (const bodyBytesInMemory of [undefined, 4 * heapBytes]) {
+    const memory = new BodyMemory({ bodyBytes: 1000, ...(bodyBytesInMemory && { bodyBytesInMemory }) });
+    const step = Math.ceil(heapBytes / 1000);
+    let total = 0;
+    for (let account = 0, code = ''; code !== 'overloaded'; account++) {
+      const filled = fill(memory, String(account), step);
+      total += filled.taken;
+      ({ code } = filled);
+    }
+    assert.ok(total <= heapBytes / 4, `${total} bytes`);
+  }
+});
+
+/** Returns what a body counts when it is parsed. */
+async function counted(bytes: Uint8Array<ArrayBuffer>): Promise<number> {
+  let size = 2 * bytes.length;
+  const body = await jsonBody(bytes, undefined, { resize: (heapBytes) => (size = heapBytes) });
+  body();
+  return size;
+}
+
+test('a parsed body counts what its strings and values take, of which the characters of some take two bytes', async () => {
+  const characters = 2 * LARGE_JSON;
+  const text = (end: string) =>
+    Buffer.from(JSON.stringify({ messages: [{ content: 'a'.repeat(characters) + end }] }));
+  const near = (bytes: number, expected: number) =>
+    assert.ok(Math.abs(bytes - expected) < 1000, `${bytes} bytes`);
+  near(await counted(Uint8Array.from(text('é'))), characters);
+  near(await counted(Uint8Array.from(text('😀'))), 2 * characters);
+  const escaped = text('')
+    .toString()
+    .replace('aaaaaa', String.raw`\ud83d`);
+  near(await counted(Uint8Array.from(Buffer.from(escaped))), 2 * characters);
+  const objects = Buffer.from(JSON.stringify({ tools: Array.from({ length: 20_000 }, () => ({})) }));
+  assert.ok((await counted(Uint8Array.from(objects))) > 20_000 * 56, 'an empty object takes 56 bytes');
+});
+
+test('a response counts while it is collected: one that does not fit is refused without a charge, in all protocols', async () => {
+  const token = scripted({ text: 'word '.repeat(8000) });
+  const chats = { model: MODEL, messages: [{ role: 'user', content: token }], max_tokens: 9000 };
+  const requests = {
+    '/v1/chat/completions': { ...chats, logprobs: true, top_logprobs: 20 },
+    '/v1/completions': { model: MODEL, prompt: token, max_tokens: 9000, logprobs: 5 },
+    '/v1/responses': {
+      model: MODEL,
+      input: token,
+      include: ['message.output_text.logprobs'],
+      top_logprobs: 20,
+    },
+  };
+  for (const [path, body] of Object.entries(requests)) {
+    const response = await exchange(service.url, requestText(`POST ${path}`, first, body));
+    assertError(response, 'overloaded');
+    const receipt = await management.receipt(response.header('x-request-id') ?? '');
+    assert.deepEqual([receipt?.request.http_status, receipt?.request.billed], [503, false]);
+  }
+  const streamed = { ...requests['/v1/responses'], stream: true };
+  const response = await exchange(service.url, requestText('POST /v1/responses', first, streamed));
+  assert.match(response.body, /response\.failed.*server_is_overloaded/);
+  await until(() => served(first));
 });

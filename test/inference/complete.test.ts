@@ -12,7 +12,7 @@ import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
 import { SILENT, type Log } from '../../src/log.ts';
-import { complete, ClientDisconnected } from '../../src/inference/complete.ts';
+import { complete, type Generation, ClientDisconnected } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { type BreakerClock, SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
@@ -77,7 +77,8 @@ function routerTo(
   return router;
 }
 
-interface Run extends AsyncIterable<GenerationEvent> {
+interface Run {
+  [Symbol.asyncIterator](): Generation;
   requestId: string;
   record: GenerationRecord;
   stop: AbortController;
@@ -570,15 +571,18 @@ const endings: Directive[] = [
   { tokens: 4, tokenMs: FOREVER },
 ];
 
-/** The consumer's action after this many events: continue, stop reading, or abort. */
+/** The error of a consumer that cannot use an event. */
+const UNUSABLE = new RangeError('Invalid string length');
+
+/** The consumer's action after this many events: continue, fail, or abort. */
 const consumers = fc.record({
-  after: fc.nat(4),
-  does: fc.constantFrom('reads on', 'leaves', 'disconnects'),
+  after: fc.nat(8),
+  does: fc.constantFrom('reads on', 'fails', 'disconnects'),
   stream: fc.boolean(),
   ending: fc.constantFrom(...endings),
 });
 
-test('the queue entry, the lease and the slot are released however a request ends', async () => {
+test('the queue entry, the lease and the slot are released however a request ends, and only what was read is billed', async () => {
   await fc.assert(
     fc.asyncProperty(consumers, async ({ after: count, does, stream, ending }) => {
       const endless = 'startMs' in ending || 'tokenMs' in ending;
@@ -586,6 +590,7 @@ test('the queue entry, the lease and the slot are released however a request end
       const generation = run(router, chat(ending, { stream }));
       const { stop, record } = generation;
       let seenAll = false;
+      let failed = false;
       const timeout = endless ? setTimeout(() => stop.abort(new ClientDisconnected()), 100) : undefined;
       try {
         let seen = 0;
@@ -593,12 +598,13 @@ test('the queue entry, the lease and the slot are released however a request end
         for await (const _ of generation) {
           seen++;
           if (seen < count || does === 'reads on') continue;
-          if (does === 'leaves') break;
+          if (does === 'fails') await generation[Symbol.asyncIterator]().throw(UNUSABLE);
           stop.abort(new ClientDisconnected());
         }
         seenAll = does === 'reads on';
       } catch (error) {
-        assert.ok(error instanceof ServiceError || error === stop.signal.reason, String(error));
+        failed = error === UNUSABLE;
+        assert.ok(failed || error instanceof ServiceError || error === stop.signal.reason, String(error));
       } finally {
         clearTimeout(timeout);
       }
@@ -607,6 +613,7 @@ test('the queue entry, the lease and the slot are released however a request end
       const row = await accounting.row(generation.requestId);
       // A request that ended before admission has no row.
       if (row) assert.equal(row.state, 'settled');
+      if (failed) assert.deepEqual([row?.billed, row?.cost, row?.error_code], [0, 0n, 'internal_error']);
       if (seenAll) assert.deepEqual([row?.billed, row?.cost], [1, costOf(record.usage, PRICE)]);
       assert.notEqual(record.endedAtMs, null);
       assert.equal(getEventListeners(stop.signal, 'abort').length, 0);

@@ -1,18 +1,21 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import * as fc from 'fast-check';
 import {
   countTokens,
   NO_USAGE,
   type GenerationEvent,
   type CompletionRequest,
+  type TextEvent,
   type TokenLogprob,
   type Usage,
 } from '../../src/generation.ts';
-import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
+import { UsageMeter } from '../../src/openai/usage.ts';
+import { packResponse } from '../../src/openai/packed-response.ts';
+import { readPackedResponse, readResponse, StreamReader } from '../../src/openai/response-reader.ts';
 import { ResponseBuilder, StreamFormatter } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
-import { CHAT_IDENTITY, parse } from './samples.ts';
+import { bodyText, CHAT_IDENTITY, parse } from './samples.ts';
 
 const wellFormed = fc.string({ unit: 'binary', minLength: 1 });
 const bytes = fc.option(fc.array(fc.nat(255), { maxLength: 4 }));
@@ -186,10 +189,15 @@ test('a non-streaming response has the content, the finish reasons and the usage
     fc.property(generations, ({ request, events }) => {
       const builder = new ResponseBuilder(CHAT_IDENTITY, request);
       for (const event of events) builder.add(event);
-      const read = readResponse(request.kind, builder.body());
+      const body = bodyText(builder);
+      const onThread = structuredClone(packResponse(Buffer.from(body)));
+      const packed = readPackedResponse(request.kind, onThread, new UsageMeter(), request.choices);
+      const read = readResponse(request.kind, body);
       for (let choice = 0; choice < request.choices; choice++) {
         assert.deepEqual(contentOf(read, choice), contentOf(events, choice));
+        assert.deepEqual(contentOf(packed, choice), contentOf(events, choice));
       }
+      assert.deepEqual(packed.at(-1), read.at(-1));
       assert.deepEqual(
         read.filter(({ type }) => type === 'finish'),
         events.filter(({ type }) => type === 'finish'),
@@ -199,10 +207,55 @@ test('a non-streaming response has the content, the finish reasons and the usage
   );
 });
 
+/** Returns an event with log probabilities. */
+function withLogprobs(tokens: number, token: string): TextEvent {
+  const logprobs = Array.from({ length: tokens }, () => ({ token, logprob: 0, bytes: [97], top: [] }));
+  return { type: 'token', choice: 0, text: 'a', completionTokens: tokens, logprobs };
+}
+
 test('a response can have any number of log probabilities in one event', () => {
-  const request = parse('chat', { logprobs: true });
-  const builder = new ResponseBuilder(CHAT_IDENTITY, request);
-  const logprobs = Array.from({ length: 200_000 }, () => ({ token: 'a', logprob: 0, bytes: [97], top: [] }));
-  builder.add({ type: 'token', choice: 0, text: 'a', completionTokens: 200_000, logprobs });
-  assert.equal(builder.body().split('"logprob":').length - 1, 200_000);
+  const builder = new ResponseBuilder(CHAT_IDENTITY, parse('chat', { logprobs: true }));
+  builder.add(withLogprobs(200_000, 'a'));
+  assert.equal(bodyText(builder).split('"logprob":').length - 1, 200_000);
+});
+
+test('log probabilities are read from a packed response in parts of a few tokens, with none lost', () => {
+  const builder = new ResponseBuilder(CHAT_IDENTITY, parse('chat', { logprobs: true }));
+  builder.add(withLogprobs(1000, 'a'));
+  builder.add({ type: 'finish', choice: 0, reason: 'stop', stopSequence: null });
+  const events = readPackedResponse(
+    'chat',
+    packResponse(Buffer.from(bodyText(builder))),
+    new UsageMeter(),
+    1,
+  );
+  const parts = events.flatMap((event) => (event.type === 'token' ? [event.logprobs?.length ?? 0] : []));
+  assert.equal(
+    parts.reduce((sum, tokens) => sum + tokens, 0),
+    1000,
+  );
+  assert.ok(Math.max(...parts) < 100);
+});
+
+test('a response that is not a stream holds at most 64 MiB of log probabilities, and is written while they arrive', () => {
+  for (const kind of ['chat', 'text'] as const) {
+    const builder = new ResponseBuilder(CHAT_IDENTITY, parse(kind, { logprobs: kind === 'chat' ? true : 1 }));
+    const mebibyte = withLogprobs(1, 'a'.repeat(1_048_576));
+    const stringify = mock.method(JSON, 'stringify');
+    for (let added = 1; added < 64; added++) {
+      builder.add(mebibyte);
+      assert.ok(builder.heldBytes >= added * 1_048_576 && builder.heldBytes < (added + 3) * 1_048_576);
+    }
+    const written = stringify.mock.callCount();
+    builder.body();
+    assert.ok(
+      stringify.mock.callCount() - written < 5,
+      'only the rest of the response is written at the end',
+    );
+    stringify.mock.restore();
+    assert.throws(() => builder.add(mebibyte), {
+      code: 'response_too_large',
+      message: /Set `stream` to true/,
+    });
+  }
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts';
 import { FEATURES, type Feature } from '../../src/features.ts';
 import { CHAT, TEXT } from '../../src/openai/protocols.ts';
-import type { ParseOptions, Protocol } from '../../src/protocol.ts';
+import type { ParseOptions, Protocol, WholeResponse } from '../../src/protocol.ts';
 import { Notes } from '../../src/notes.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type {
@@ -28,6 +28,12 @@ export const CHAT_IDENTITY = { id: 'chatcmpl-1', created: 1, model: 'ns/m' };
 export const TEXT_IDENTITY = { id: 'cmpl-1', created: 1, model: 'ns/m' };
 
 export const USAGE = { promptTokens: 9, completionTokens: 3, cachedTokens: 0, reasoningTokens: 0 };
+
+/** Returns the body of a response, which may be in parts. */
+export function bodyText(response: WholeResponse): string {
+  const body = response.body();
+  return typeof body === 'string' ? body : Buffer.concat(body).toString();
+}
 
 interface Parsed<R extends GenerationRequest> {
   request: R;

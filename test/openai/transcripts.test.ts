@@ -5,6 +5,7 @@ import type { CompletionRequest, GenerationEvent, TokenLogprob } from '../../src
 import { ResponseBuilder, StreamFormatter } from '../../src/openai/response.ts';
 import { KEEP_ALIVE } from '../../src/event-stream.ts';
 import {
+  bodyText,
   chat,
   CHAT_IDENTITY,
   end,
@@ -37,7 +38,7 @@ function withReasoning(total: string, tokens: number): string {
 function respond(request: CompletionRequest, events: readonly GenerationEvent[]): string {
   const builder = new ResponseBuilder(request.kind === 'chat' ? CHAT_IDENTITY : TEXT_IDENTITY, request);
   for (const event of events) builder.add(event);
-  return builder.body();
+  return bodyText(builder);
 }
 
 const CHAT =
