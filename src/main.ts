@@ -47,6 +47,9 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
 type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (program: Command) => void }>];
 
 async function main(args: readonly string[]): Promise<void> {
+  const { http_proxy, HTTP_PROXY, https_proxy, HTTPS_PROXY } = process.env;
+  if (http_proxy || HTTP_PROXY || https_proxy || HTTPS_PROXY)
+    (await import('./proxy-agent.ts')).useProxies(process.env);
   const program = new Command('sluice')
     .description('An OpenAI-compatible inference service with embedded llama.cpp.')
     .version(VERSION)

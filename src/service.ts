@@ -59,7 +59,7 @@ const LAST_FRAME_MS = 1000;
 export interface ServiceOptions {
   config: Config;
   secrets: Secrets;
-  /** Environment variables; `HF_ENDPOINT`, `HF_TOKEN` and the proxy variables apply to downloads. */
+  /** Environment variables: `HF_ENDPOINT` and `HF_TOKEN` for downloads, and those of proxies. */
   env: NodeJS.ProcessEnv;
   log: Log;
   /** The clock of keys and of limits in memory; by default, the system clock. */
@@ -164,7 +164,7 @@ export class Service implements AsyncDisposable {
       alerts,
       metrics,
       installation: installationOf(config, { startedAt, recommended, backups }),
-      tracer: owned.use(await openTracer(config, log)),
+      tracer: owned.use(await openTracer(options)),
       limits: config.file.limits,
       keyBounds: config.file.keys,
       stream: config.file.stream,
@@ -333,10 +333,10 @@ async function freeBytes(directory: string): Promise<number | null> {
 const INSTANCE = `${hostname()}:${process.pid}`;
 
 /** Loads the tracer only if traces are sent. */
-async function openTracer({ tracing }: Config, log: Log): Promise<Tracer | null> {
+async function openTracer({ config: { tracing }, env, log }: ServiceOptions): Promise<Tracer | null> {
   if (tracing === null) return null;
   const { Tracer } = await import('./tracing/tracer.ts');
-  return new Tracer(tracing, INSTANCE, log);
+  return new Tracer(tracing, { instance: INSTANCE, env, log });
 }
 
 /** Opens the database, and logs the migrations of an existing one, which can take minutes. */
@@ -368,6 +368,7 @@ async function openModels(
     config,
     secrets: new Map([...replicaSecrets(env), ...secrets]),
     store: new ModelStore({ home: config.home, log, env }),
+    env,
     sockets,
     log,
     router,

@@ -2,6 +2,7 @@ import type { ConfigFile, ModelConfig } from '../config/schema.ts';
 import type { NamedReplica, ReplicaConfig } from '../config/model.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
+import { proxyOf } from '../proxy-agent.ts';
 import type { Secret } from '../secret.ts';
 import { ownCapacity, type ModelDescription, type EngineState, type ReplicaCapacity } from './engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
@@ -12,14 +13,16 @@ interface RemoteReplicaContext {
   /** Secrets by the name of their environment variable. */
   secrets: ReadonlyMap<string, Secret>;
   timeouts: ConfigFile['engine'];
+  /** The variables of proxies. */
+  env: NodeJS.ProcessEnv;
   log: Log;
 }
 
-/** Creates a configured replica of a model, without starting it. */
+/** Creates a configured replica of a model, without starting it. Throws a `ProxyVariableError`. */
 export function createRemoteReplica(
   model: ModelConfig,
   replica: NamedReplica,
-  { secrets, timeouts, log }: RemoteReplicaContext,
+  { secrets, timeouts, env, log }: RemoteReplicaContext,
 ): RemoteReplica {
   const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts, reasoningField } = replica;
   const { firstByteMs, responseMs, silenceMs } = timeouts;
@@ -39,6 +42,7 @@ export function createRemoteReplica(
     reasoningField,
     sharedPrefixCache,
     exactCounts,
+    proxy: proxyOf(new URL(url), env),
     firstByteMs,
     responseMs,
     silenceMs,

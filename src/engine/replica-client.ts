@@ -69,6 +69,8 @@ export interface ReplicaOptions {
   sharedPrefixCache: boolean;
   /** Whether non-streaming responses are requested as streams, to count tokens as they arrive. Default: false. */
   exactCounts?: boolean;
+  /** URL of the proxy to connect through. Default: none. */
+  proxy?: string | null;
   /** Timeout of the first byte of a stream, in milliseconds. */
   firstByteMs: number;
   /** Timeout of a response that is not a stream, in milliseconds. */
@@ -119,17 +121,21 @@ export class HttpReplicaClient implements ReplicaClient {
       this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
     }
     const traits = DIALECT_TRAITS[dialect];
-    this.#connections = new ReplicaConnections(this.#address.origin, {
-      socketPath: options.socketPath,
-      connectTimeout: options.connectMs ?? traits.healthCheck.timeoutMs,
-      // One connection per request: a stream can occupy it for minutes.
-      connections: null,
-      pipelining: 1,
-      allowH2: false,
-      // `ReplicaStream.onTick` enforces the timeouts, because it ignores time during which this process was suspended.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    });
+    this.#connections = new ReplicaConnections(
+      this.#address.origin,
+      {
+        socketPath: options.socketPath,
+        connectTimeout: options.connectMs ?? traits.healthCheck.timeoutMs,
+        // One connection per request: a stream can occupy it for minutes.
+        connections: null,
+        pipelining: 1,
+        allowH2: false,
+        // `ReplicaStream.onTick` enforces the timeouts, because it ignores time during which this process was suspended.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+      },
+      options.proxy ?? null,
+    );
     this.#streams = {
       dialect,
       connections: this.#connections,

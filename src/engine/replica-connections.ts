@@ -1,4 +1,4 @@
-import { Client, Pool, type Dispatcher } from 'undici';
+import { Client, Pool, ProxyAgent, type Dispatcher } from 'undici';
 
 /** The handler of a request, which is called with whether earlier requests have used its connection. */
 export interface ConnectionUser extends Dispatcher.DispatchHandler {
@@ -11,33 +11,50 @@ export interface ConnectionUser extends Dispatcher.DispatchHandler {
  * when it uses it. A request that is lost in this way can be sent again on a new connection.
  */
 export class ReplicaConnections {
-  readonly #reusing: Pool;
-  readonly #new: Pool;
+  readonly #reusing: Dispatcher;
+  readonly #new: Dispatcher;
+  /** The origin, which the dispatcher of a proxy needs with each request; null: there is no proxy. */
+  readonly #origin: string | null;
 
-  constructor(origin: string, options: Pool.Options) {
-    this.#reusing = new Pool(origin, { ...options, factory: (url, more) => new ReusedConnection(url, more) });
-    this.#new = new Pool(origin, options);
+  /** `proxy`: the URL of the proxy to connect through; null: none. */
+  constructor(origin: string, options: Pool.Options, proxy: string | null) {
+    const open = (create?: Pool.Options['factory']): Dispatcher => {
+      const settings = create === undefined ? options : { ...options, factory: create };
+      if (proxy === null) return new Pool(origin, settings);
+      return new ProxyAgent({
+        uri: proxy,
+        connectTimeout: options.connectTimeout,
+        factory: (url, more) => new Pool(url, Object.assign({}, settings, more)),
+      });
+    };
+    this.#origin = proxy === null ? null : origin;
+    this.#reusing = open((url, more) => new ReusedConnection(url, more));
+    this.#new = open();
   }
 
   /** Sends a request on an idle connection, if there is one. */
   dispatch(options: Dispatcher.DispatchOptions, handler: ConnectionUser): void {
-    this.#reusing.dispatch(options, handler);
+    this.#reusing.dispatch(this.#addressed(options), handler);
   }
 
   /** Sends a request on a new connection, which is closed after the response. */
   dispatchOnNew(options: Dispatcher.DispatchOptions, handler: ConnectionUser): void {
     handler.onConnection(false);
-    this.#new.dispatch({ ...options, reset: true }, handler);
+    this.#new.dispatch({ ...this.#addressed(options), reset: true }, handler);
   }
 
   /** Sends a request that can be repeated. If its connection is lost, sends it once more on a new connection. */
   async request(options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData> {
     try {
-      return await this.#reusing.request(options);
+      return await this.#reusing.request(this.#addressed(options));
     } catch (error) {
       if (!isLostConnection(error)) throw error;
-      return await this.#new.request({ ...options, reset: true });
+      return await this.#new.request({ ...this.#addressed(options), reset: true });
     }
+  }
+
+  #addressed<O extends Dispatcher.DispatchOptions>(options: O): O {
+    return this.#origin === null ? options : { ...options, origin: this.#origin };
   }
 
   async destroy(reason: Error): Promise<void> {

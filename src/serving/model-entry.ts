@@ -24,6 +24,8 @@ export interface EntryContext {
   /** API keys by the name of their environment variable. */
   secrets: ReadonlyMap<string, Secret>;
   store: ModelStore;
+  /** The variables of proxies. */
+  env: NodeJS.ProcessEnv;
   /** Folder of the engines' sockets. */
   sockets: string;
   log: Log;
@@ -248,10 +250,11 @@ class RemoteEntry {
   }
 
   #create(settings: NamedReplica): RemoteReplica {
-    const { config, secrets, log } = this.#context;
+    const { config, secrets, env, log } = this.#context;
     const replica = createRemoteReplica(this.#config, settings, {
       secrets,
       timeouts: config.file.engine,
+      env,
       log,
     });
     this.#settings.set(replica.client.name, settings);

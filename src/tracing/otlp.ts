@@ -1,7 +1,8 @@
-import { Agent, request } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { TracingConfig } from '../config/schema.ts';
 import { Deadline } from '../deadline.ts';
 import type { Log } from '../log.ts';
+import { proxyAgent, requestWithProxy } from '../proxy-agent.ts';
 import { VERSION } from '../version.ts';
 
 /** The value of an attribute. Lists contain only strings. */
@@ -36,12 +37,21 @@ const RETRYABLE: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 const KINDS = { internal: 1, server: 2 } as const;
 const STATUS_ERROR = 2;
 
+export interface ExporterOptions {
+  /** Identifies this process. */
+  instance: string;
+  /** The variables of proxies. */
+  env: NodeJS.ProcessEnv;
+  log: Log;
+}
+
 /** Sends spans to an OTLP/HTTP receiver in batches, as JSON. Failed batches are sent again if OTLP allows it. */
 export class OtlpExporter implements AsyncDisposable {
   readonly #config: TracingConfig;
   readonly #log: Log;
   readonly #resource: readonly (readonly [string, AttributeValue])[];
-  readonly #agent = new Agent({ connect: { timeout: TIMEOUT_MS }, connections: 1 });
+  readonly #env: NodeJS.ProcessEnv;
+  #agent: Dispatcher | null = null;
   readonly #timer: NodeJS.Timeout;
   /** Aborted when the last spans have taken too long. */
   readonly #closing = new AbortController();
@@ -50,8 +60,9 @@ export class OtlpExporter implements AsyncDisposable {
   #sending: Promise<void> | null = null;
   #warnedAtMs = -Infinity;
 
-  constructor(config: TracingConfig, instance: string, log: Log) {
+  constructor(config: TracingConfig, { instance, env, log }: ExporterOptions) {
     this.#config = config;
+    this.#env = env;
     this.#log = log;
     const own = [
       ['service.name', 'sluice'],
@@ -79,7 +90,7 @@ export class OtlpExporter implements AsyncDisposable {
     while (this.#spans.length > 0 && !this.#closing.signal.aborted) {
       await this.#send(this.#spans.splice(0, BATCH_SPANS));
     }
-    await this.#agent.destroy();
+    await this.#agent?.destroy();
   }
 
   #flush(): void {
@@ -96,7 +107,9 @@ export class OtlpExporter implements AsyncDisposable {
   async #send(batch: readonly Span[]): Promise<boolean> {
     try {
       const headers = [...this.#config.headers].map(([name, value]) => [name, value.reveal()]);
-      const { statusCode, body } = await request(this.#config.url, {
+      // An invalid variable of a proxy is an error here, and does not keep the service from starting.
+      this.#agent ??= proxyAgent(this.#env, { connect: { timeout: TIMEOUT_MS }, connections: 1 });
+      const { statusCode, body } = await requestWithProxy(new URL(this.#config.url), {
         method: 'POST',
         headers: { ...Object.fromEntries(headers), 'content-type': 'application/json' },
         body: JSON.stringify(exportRequest(this.#resource, batch)),

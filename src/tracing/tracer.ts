@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { TracingConfig } from '../config/schema.ts';
 import type { GenerationKind, Usage } from '../generation.ts';
-import type { Log } from '../log.ts';
-import { OtlpExporter, type AttributeValue, type Span } from './otlp.ts';
+import { OtlpExporter, type AttributeValue, type ExporterOptions, type Span } from './otlp.ts';
 
 /** The position of one generation in its trace. */
 export interface Trace extends TraceContext {
@@ -46,10 +45,9 @@ export class Tracer implements AsyncDisposable {
   readonly #config: TracingConfig;
   readonly #exporter: OtlpExporter;
 
-  /** `instance` identifies this process. */
-  constructor(config: TracingConfig, instance: string, log: Log) {
+  constructor(config: TracingConfig, options: ExporterOptions) {
     this.#config = config;
-    this.#exporter = new OtlpExporter(config, instance, log);
+    this.#exporter = new OtlpExporter(config, options);
   }
 
   /** Begins the span of a generation; `traceparent` is the header of its request. */

@@ -38,7 +38,7 @@ async function start(fake: Fake) {
     createRemoteReplica(
       { id: 'acme/large', contextTokens } as Parameters<typeof createRemoteReplica>[0],
       { name: 'acme/large#0', url: server.url, dialect, sharedPrefixCache: false, exactCounts: false },
-      { secrets: new Map(), timeouts: timeouts as never, log },
+      { secrets: new Map(), timeouts: timeouts as never, env: {}, log },
     ),
   );
   await replica.start();

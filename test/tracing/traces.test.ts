@@ -197,7 +197,7 @@ test('spans that a receiver cannot accept are sent again, with the configured he
     }),
   );
   {
-    await using exporter = new OtlpExporter(tracing(receiver.url), 'test', log);
+    await using exporter = new OtlpExporter(tracing(receiver.url), { instance: 'test', env: {}, log });
     // A full batch is sent at once.
     exporter.add(Array.from({ length: 512 }, (_, index) => span(index + 1)));
     await until(() => receiver.headers.length === 1);
@@ -216,7 +216,11 @@ test('spans that a receiver cannot accept are sent again, with the configured he
 test('at most 4096 spans wait for a receiver that does not respond', async () => {
   await using receiver = await startReceiver([503]);
   {
-    await using exporter = new OtlpExporter(tracing(receiver.url), 'test', SILENT);
+    await using exporter = new OtlpExporter(tracing(receiver.url), {
+      instance: 'test',
+      env: {},
+      log: SILENT,
+    });
     exporter.add(Array.from({ length: 512 }, (_, index) => span(index + 1)));
     for (let index = 513; index <= 6000; index++) exporter.add([span(index)]);
     await until(() => receiver.headers.length === 1);
