@@ -101,6 +101,11 @@ const signature = { ...string, description: 'Of an earlier response to the same 
 const thinking = typed('thinking', { thinking: string, signature });
 const toolUse = typed('tool_use', { id, name: { ...string, minLength: 1 }, input: { type: 'object' } });
 
+const nothing = { type: 'null' };
+const stopReason = nullable({ enum: ['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal'] });
+const stop = { stop_reason: stopReason, stop_sequence: nullable(string), stop_details: nothing };
+const index = integer;
+
 const SCHEMAS = {
   MessagesMessage: object({ role: { enum: ['user', 'assistant', 'system'] }, content: contents }),
   MessagesBlock: {
@@ -162,39 +167,63 @@ const SCHEMAS = {
       ),
     ],
   },
-  MessagesUsage: object({
-    input_tokens: { ...integer, description: 'Prompt tokens that were not cached.' },
-    cache_creation_input_tokens: integer,
-    cache_read_input_tokens: { ...integer, description: 'Prompt tokens that were cached.' },
-    output_tokens: integer,
-    output_tokens_details: object({ thinking_tokens: integer }),
-  }),
+  MessagesUsage: object(
+    {
+      input_tokens: { ...integer, description: 'Prompt tokens that were not cached.' },
+      cache_creation_input_tokens: integer,
+      cache_read_input_tokens: { ...integer, description: 'Prompt tokens that were cached.' },
+      output_tokens: integer,
+      output_tokens_details: object({ thinking_tokens: integer }),
+      server_tool_use: nothing,
+      cache_creation: nothing,
+      inference_geo: nothing,
+      service_tier: { const: 'standard' },
+      speed: nothing,
+    },
+    'cache_creation',
+    'inference_geo',
+    'service_tier',
+    'speed',
+  ),
+  MessagesResponseBlock: {
+    anyOf: [
+      typed('text', { text: string, citations: nothing }),
+      thinking,
+      typed('tool_use', { id, caller: typed('direct', {}), name: string, input: { type: 'object' } }),
+    ],
+  },
   MessagesResponse: object({
     id: string,
     type: { const: 'message' },
     role: { const: 'assistant' },
     model: string,
-    content: list({ anyOf: [text, thinking, toolUse] }),
-    stop_reason: nullable({ enum: ['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal'] }),
-    stop_sequence: nullable(string),
+    content: list(reference('MessagesResponseBlock')),
+    ...stop,
+    container: nothing,
+    diagnostics: nothing,
     usage: reference('MessagesUsage'),
   }),
   MessagesEvent: {
-    ...object({
-      type: {
-        enum: [
-          'message_start',
-          'content_block_start',
-          'content_block_delta',
-          'content_block_stop',
-          'message_delta',
-          'message_stop',
-          'ping',
-          'error',
-        ],
-      },
-    }),
-    description: 'Events have further fields, which depend on their type.',
+    anyOf: [
+      typed('message_start', { message: reference('MessagesResponse') }),
+      typed('content_block_start', { index, content_block: reference('MessagesResponseBlock') }),
+      typed('content_block_delta', {
+        index,
+        delta: {
+          anyOf: [
+            typed('text_delta', { text: string }),
+            typed('thinking_delta', { thinking: string }),
+            typed('signature_delta', { signature: string }),
+            typed('input_json_delta', { partial_json: string }),
+          ],
+        },
+      }),
+      typed('content_block_stop', { index }),
+      typed('message_delta', { delta: object(stop), usage: reference('MessagesUsage') }),
+      typed('message_stop', {}),
+      typed('ping', {}),
+      reference('MessagesError'),
+    ],
   },
   MessagesModel: object({
     type: { const: 'model' },
@@ -203,6 +232,11 @@ const SCHEMAS = {
     created_at: { ...string, format: 'date-time' },
     max_input_tokens: integer,
     max_tokens: integer,
+    capabilities: nothing,
+    lifecycle: { const: 'active' },
+    line: nothing,
+    deprecated_at: nothing,
+    retires_at: nothing,
   }),
   MessagesModelList: object({
     data: list(reference('MessagesModel')),

@@ -85,12 +85,8 @@ export function openApiDocument(
         RequestMessage: messageSchema(),
         ...REQUEST_SCHEMAS,
         ...RESPONSE_SCHEMAS,
-        Error: errorSchema(),
-        StreamError: {
-          allOf: [reference('Error')],
-          required: ['usage'],
-          properties: { usage: reference('Usage') },
-        },
+        StreamError: object({ error: errorDetail(), usage: reference('Usage') }),
+        Error: object({ error: errorDetail() }),
         ...part.schemas,
       },
     },
@@ -774,22 +770,12 @@ export function errorResponses(codes: Iterable<ErrorCode>, form = OPENAI_ERRORS)
 }
 
 /** The schema of error responses. */
-function errorSchema(): Json {
+function errorDetail(): object {
   const types = new Set(Object.values(ERRORS).map(([status]) => errorType(status)));
-  return {
-    type: 'object',
-    required: ['error'],
-    properties: {
-      error: {
-        type: 'object',
-        required: ['message', 'type', 'param', 'code'],
-        properties: {
-          message: { type: 'string' },
-          type: { type: 'string', enum: [...types] },
-          param: { type: ['string', 'null'] },
-          code: { type: ['string', 'null'], enum: [...Object.keys(ERRORS), null] },
-        },
-      },
-    },
-  };
+  return object({
+    message: string,
+    type: { ...string, enum: [...types] },
+    param: nullable(string),
+    code: { enum: [...Object.keys(ERRORS), null] },
+  });
 }

@@ -56,6 +56,24 @@ const toolName = object(
   'namespace',
 );
 const grammar = { syntax: string, definition: string };
+const nothing = { type: 'null' };
+const logprobs = list(
+  object({
+    token: string,
+    logprob: { type: 'number' },
+    bytes: list(integer),
+    top_logprobs: list(object({ token: string, logprob: { type: 'number' }, bytes: list(integer) })),
+  }),
+);
+
+/** An event of a stream. */
+function event(type: string, properties: Readonly<Record<string, object>>): object {
+  return typed(type, { sequence_number: integer, ...properties });
+}
+
+/** The place of an event in the output. */
+const inItem = { output_index: integer, item_id: string };
+const inPart = { ...inItem, content_index: integer };
 
 /** An object of the type `type`. Other fields are ignored with a note. */
 function typed(type: string, properties: Readonly<Record<string, object>>, ...optional: string[]): object {
@@ -195,23 +213,51 @@ const SCHEMAS = {
     incomplete_details: nullable(object({ reason: { enum: ['max_output_tokens', 'content_filter'] } })),
     model: string,
     output: list(reference('ResponsesOutputItem')),
+    instructions: { description: 'As in the request.' },
+    max_output_tokens: nullable(integer),
+    max_tool_calls: nothing,
+    metadata: { type: 'object' },
+    parallel_tool_calls: { type: 'boolean' },
+    previous_response_id: nothing,
+    prompt_cache_key: { description: 'As in the request.' },
+    reasoning: object({ effort: nullable(string), summary: nothing }),
+    safety_identifier: { description: 'As in the request.' },
+    service_tier: { const: 'default' },
+    store: { const: false },
+    temperature: { type: 'number' },
+    text: object({ format: { type: 'object' }, verbosity: { const: 'medium' } }),
+    tool_choice: { description: 'As in the request.' },
+    tools: list({ type: 'object' }),
+    top_logprobs: integer,
+    top_p: { type: 'number' },
+    presence_penalty: { type: 'number' },
+    frequency_penalty: { type: 'number' },
+    truncation: { const: 'disabled' },
+    user: nullable(string),
+    background: { const: false },
     usage: nullable(reference('ResponsesUsage')),
   }),
+  ResponsesOutputPart: {
+    anyOf: [
+      typed('output_text', { text: string, annotations: { ...list({}), maxItems: 0 }, logprobs }),
+      typed('reasoning_text', { text: string }),
+    ],
+  },
   ResponsesOutputItem: {
     anyOf: [
       typed('message', {
         id: string,
         status: string,
         role: { const: 'assistant' },
-        content: list({ type: 'object' }),
+        content: list(reference('ResponsesOutputPart')),
       }),
       typed(
         'reasoning',
         {
           id: string,
           status: string,
-          summary: list({}),
-          content: list({ type: 'object' }),
+          summary: { ...list({}), maxItems: 0 },
+          content: list(reference('ResponsesOutputPart')),
           encrypted_content: string,
         },
         'encrypted_content',
@@ -229,7 +275,25 @@ const SCHEMAS = {
     ],
   },
   ResponsesEvent: {
-    ...object({ type: string, sequence_number: integer }),
-    description: 'Events have further fields, which depend on their type.',
+    anyOf: [
+      ...['created', 'in_progress', 'completed', 'incomplete', 'failed'].map((state) =>
+        event(`response.${state}`, { response: reference('ResponsesResponse') }),
+      ),
+      ...['added', 'done'].flatMap((state) => [
+        event(`response.output_item.${state}`, {
+          output_index: integer,
+          item: reference('ResponsesOutputItem'),
+        }),
+        event(`response.content_part.${state}`, { ...inPart, part: reference('ResponsesOutputPart') }),
+      ]),
+      event('response.output_text.delta', { ...inPart, delta: string, logprobs }),
+      event('response.output_text.done', { ...inPart, text: string, logprobs }),
+      event('response.reasoning_text.delta', { ...inPart, delta: string }),
+      event('response.reasoning_text.done', { ...inPart, text: string }),
+      event('response.function_call_arguments.delta', { ...inItem, delta: string }),
+      event('response.function_call_arguments.done', { ...inItem, name: string, arguments: string }),
+      event('response.custom_tool_call_input.delta', { ...inItem, delta: string }),
+      event('response.custom_tool_call_input.done', { ...inItem, input: string }),
+    ],
   },
 };
