@@ -61,7 +61,7 @@ async function read(
     select 'reserved', ${period(startDay)}, ${key}, model, 0,
       cast(sum(reserved_tokens) as bigint), ${sql.raw(halfSums('reserved_pico'))}
     from ledger
-    where state = 'open' and ${isRead} and epoch in (select epoch from instances where live = 1)
+    where state = 'open' and not (${isOneOf(database, 'id', exceptIds)}) and ${isRead} and epoch in (select epoch from instances where live = 1)
       and started_at >= ${fromMs} and started_at < ${toMs}
     group by 2, 3, 4
     union all

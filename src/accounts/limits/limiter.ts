@@ -110,7 +110,7 @@ export interface LimitStatus {
 export interface UsageHistory {
   /**
    * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds), or
-   * in the last `recentMs`. All values are from one snapshot. The settled usage excludes the requests `exceptIds`: the
+   * in the last `recentMs`. All values are from one snapshot. Except for `minute`, they exclude the requests `exceptIds`: the
    * caller counts them itself, whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
    */
   read(

@@ -23,6 +23,11 @@ export interface MemoryLimiterOptions {
   history: UsageHistory;
   /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
   reservedShare: number;
+  /**
+   * How long the usage of calendar periods is kept, in milliseconds, before it is read from the ledger again, with what
+   * running requests of other instances reserve. Infinity, the default: no other instance uses the ledger.
+   */
+  rereadMs?: number;
   clock?: LimiterClock;
 }
 
@@ -34,7 +39,7 @@ export interface LimiterClock {
 }
 
 /**
- * Counts limits in memory, for a single instance. Synchronous, except for the first request of an account, which
+ * Counts limits in memory, for one instance. Synchronous, except for the first request of an account, which
  * reads its usage from the ledger. Removes idle accounts with full buckets from memory.
  */
 export class MemoryLimiter implements Limiter {
@@ -42,6 +47,7 @@ export class MemoryLimiter implements Limiter {
   readonly reachable = true;
   readonly #history: UsageHistory;
   readonly #reservedShare: number;
+  readonly #rereadMs: number;
   readonly #clock: LimiterClock;
   readonly #accounts = new Map<string, AccountState>();
   #now = { day: -Infinity, month: -Infinity };
@@ -51,9 +57,10 @@ export class MemoryLimiter implements Limiter {
   #scopes = 0;
   #sweepAt = SWEEP_AT;
 
-  constructor({ history, reservedShare, clock = SYSTEM_CLOCK }: MemoryLimiterOptions) {
+  constructor({ history, reservedShare, rereadMs = Infinity, clock = SYSTEM_CLOCK }: MemoryLimiterOptions) {
     this.#history = history;
     this.#reservedShare = reservedShare;
+    this.#rereadMs = rereadMs;
     this.#clock = clock;
   }
 
@@ -170,7 +177,9 @@ export class MemoryLimiter implements Limiter {
     for (const limits of scopes) {
       const id = scopeId(limits.holder, demand.keyId, limits.model);
       const state = account && this.#scope(account, id, now);
-      if (state === undefined || !state.loaded) return null;
+      if (state === undefined) return null;
+      if (state.loaded && now.elapsedMs - state.loadedAtMs >= this.#rereadMs) state.unload(now);
+      if (!state.loaded) return null;
       state.advance(limits, now);
       states.push(state);
     }
@@ -205,7 +214,10 @@ export class MemoryLimiter implements Limiter {
     const nowMs = this.#clock.now();
     const entries = await readHistory(this.#history, demand.accountId, keys, nowMs, recentMs, running);
     for (const { state, unloads } of reads) {
-      state.load(sumHistory(entries, state.keyId, state.model), now, unloads);
+      const history = sumHistory(entries, state.keyId, state.model);
+      // Without other instances, open rows are what an earlier process left.
+      if (this.#rereadMs < Infinity) for (const count of history) count.settled += count.reserved;
+      state.load(history, now, unloads);
     }
   }
 

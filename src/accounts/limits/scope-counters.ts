@@ -16,6 +16,8 @@ export class ScopeCounters implements ScopeCounts {
   readonly counts: readonly Count[] = KINDS.map((kind) => new Count(kind));
   /** Whether the settled usage was read from the ledger. */
   loaded = false;
+  /** When it was read, in whole milliseconds on the monotonic clock. */
+  loadedAtMs = 0;
   readonly keyId: string | null;
   readonly model: string | null;
   limits: ScopeLimits;
@@ -103,6 +105,7 @@ export class ScopeCounters implements ScopeCounts {
   load(history: readonly Count[], asOf: Moment, unloads: number): void {
     if (unloads !== this.#unloads) return;
     this.loaded = true;
+    this.loadedAtMs = asOf.elapsedMs;
     for (const count of this.counts) {
       const { index, window } = count.kind;
       const settled = history[index]?.settled ?? 0;

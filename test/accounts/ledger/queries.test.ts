@@ -644,13 +644,15 @@ for (const databases of testDatabases()) {
       });
     });
 
-    test('limits read settled usage, except for the requests that they already count', async () => {
+    test('limits read what is settled and reserved, except for the requests that they already count', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
       const history = openUsageHistory(database);
       const now = Date.now();
       const running = newRow({ startedAt: now });
       await ledger.open(running, counts());
+      const elsewhere = newRow({ startedAt: now });
+      await ledger.open(elsewhere, counts());
       const ended = await settled(ledger, { startedAt: now });
       await settled(ledger, { startedAt: now });
       const exceptIds = [ended.id, running.id, ...Array.from({ length: 70_000 }, () => randomUUIDv7())];
@@ -663,8 +665,8 @@ for (const databases of testDatabases()) {
       const cost = 10n * 150_000n + 5n * 600_000n;
       assert.deepEqual(usageIn(entries, 'day'), { requests: 0, tokens: 15, pico: cost });
       assert.deepEqual(usageIn(entries, 'month'), { requests: 0, tokens: 15, pico: cost });
-      assert.equal(usageIn(entries, 'day', 'reserved').tokens, running.reservedTokens);
-      assert.equal(usageIn(entries, 'minute').requests, 3);
+      assert.equal(usageIn(entries, 'day', 'reserved').tokens, elsewhere.reservedTokens);
+      assert.equal(usageIn(entries, 'minute').requests, 4);
     });
   });
 }

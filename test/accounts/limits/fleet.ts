@@ -179,8 +179,10 @@ function entriesOf(row: Row, day: string, recentFrom: number, exceptIds: readonl
   const entries: HistoryEntry[] = [];
   const add = (entry: Pick<HistoryEntry, 'state' | 'windows' | 'tokens'> & Partial<HistoryEntry>) =>
     entries.push({ keyId, model, requests: 0, pico: 0n, ...entry });
-  if (row.open) add({ state: 'reserved', windows, tokens: worstTokens, pico: worstPico });
-  if (!exceptIds.includes(row.requestId)) add({ state: 'settled', windows, tokens, pico });
+  if (!exceptIds.includes(row.requestId)) {
+    if (row.open) add({ state: 'reserved', windows, tokens: worstTokens, pico: worstPico });
+    add({ state: 'settled', windows, tokens, pico });
+  }
   if (row.startedAt >= recentFrom && (row.open || row.billed)) {
     add({ state: 'settled', windows: ['minute'], requests: 1, tokens: row.open ? worstTokens : tokens });
   }

@@ -218,6 +218,28 @@ describe('limits and the calendar', () => {
   });
 });
 
+describe('limits of instances without a shared store', () => {
+  test('what other instances use and reserve counts once the ledger is read again', async () => {
+    const now = Date.UTC(2026, 0, 31, 12);
+    let elapsed = 0;
+    const ledger = new FakeLedger(() => now);
+    const clock = { now: () => now, elapsed: () => elapsed };
+    const open = () => new MemoryLimiter({ history: ledger, reservedShare: 1, rereadMs: 3000, clock });
+    const fleet = new Fleet(ledger, [open(), open()]);
+    const ask = demand({ usdPerMonth: '1' }, { worstPico: 400_000_000_000n });
+    const first = await fleet.run(ask, 0);
+    const second = await fleet.run(ask, 1);
+    elapsed += 3000;
+    // Both count their own request and that of the other.
+    for (const instance of [0, 1])
+      assert.match((await fleet.denied(ask, instance)).message, /\$0\.4 reserved/);
+    await first.end(1, 100_000_000_000n);
+    await second.end(1, 700_000_000_000n);
+    elapsed += 3000;
+    for (const instance of [0, 1]) assert.equal((await fleet.denied(ask, instance)).retryAfterMs, 43_200_000);
+  });
+});
+
 describe('limits after a restart', () => {
   test('a restart grants no second burst and no second budget', async () => {
     const clock = new Clock();
