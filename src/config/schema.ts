@@ -136,7 +136,7 @@ const conversationCacheSchema = z
 const engineTimeoutsSchema = z
   .strictObject({
     stallMs: milliseconds(30_000, 1000).describe(
-      'How long a busy embedded engine may go without progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times the median step time, if that is longer.',
+      'How long a busy embedded engine may go without progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times what the running step takes at their speed, if that is longer.',
     ),
     loadStallMs: milliseconds(300_000, 1000).describe(
       'How long an embedded engine may load a model without progress before it is killed and restarted, in milliseconds.',

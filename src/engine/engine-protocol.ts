@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts';
+import type { EngineEvent } from './engine.ts';
 import {
-  type GenerationEvent,
   type GenerationRequest,
   type Sampling,
   type SamplingNumber,
@@ -32,16 +32,16 @@ import type { JsonObject } from '../openai/values.ts';
 /**
  * The protocol between the service and its engines, on this machine and on others. The service sends the request of a
  * generation as JSON; the engine responds with one line of JSON per event, called a frame. Text without log probabilities
- * is an array, to keep the most frequent event short; other events are objects with the fields of `GenerationEvent`. A
+ * is an array, to keep the most frequent event short; other events are objects with the fields of `EngineEvent`. A
  * vector is Base64 of its numbers, in 32 bits, little-endian.
  * Both ends must have the same version of this file: see `ENGINE_PROTOCOL`.
  */
 
 /**
  * The version, which `GET /health` of an engine reports. The service uses only engines of its own version. Increment it
- * when `GenerationRequest`, `GenerationEvent` or their formats change.
+ * when `GenerationRequest`, `EngineEvent` or their formats change.
  */
-export const ENGINE_PROTOCOL = 4;
+export const ENGINE_PROTOCOL = 5;
 
 export const GENERATE_PATH = '/generate';
 
@@ -131,7 +131,7 @@ export function checkEngineVersion(health: JsonObject): void {
 /** An empty line, which keeps the connection from timing out. */
 export const KEEP_ALIVE_FRAME = '\n';
 
-export function formatFrame(event: GenerationEvent): string {
+export function formatFrame(event: EngineEvent): string {
   if (event.type === 'token' && event.logprobs === null) {
     const { choice, completionTokens, tokenIds } = event;
     const ids = tokenIds === undefined ? '' : `,[${tokenIds.join(',')}]`;
@@ -164,7 +164,7 @@ export class EventFrameReader {
     this.#lines = new LineSplitter(maxBytes);
   }
 
-  push(chunk: Buffer, events: GenerationEvent[]): void {
+  push(chunk: Buffer, events: EngineEvent[]): void {
     for (const line of this.#split(chunk)) {
       if (line.length === 0) continue;
       if (this.#ended) throw invalidResponse(new Error('an event follows the end'));
@@ -190,8 +190,9 @@ export class EventFrameReader {
 }
 
 /** All kinds of events. The compiler checks that none is missing. */
-const TYPES: Readonly<Record<GenerationEvent['type'], true>> = {
+const TYPES: Readonly<Record<EngineEvent['type'], true>> = {
   started: true,
+  prefill: true,
   token: true,
   reasoning: true,
   'tool-call': true,
@@ -201,12 +202,12 @@ const TYPES: Readonly<Record<GenerationEvent['type'], true>> = {
   end: true,
 };
 
-function readFrame(line: string): GenerationEvent {
+function readFrame(line: string): EngineEvent {
   const value = parseObject(line, 'a frame');
   if (Array.isArray(value)) return readText(value);
   if ('error' in value) throw readErrorFrame(line);
   if ('type' in value && typeof value.type === 'string' && Object.hasOwn(TYPES, value.type)) {
-    const event = value as GenerationEvent; // Written by `formatFrame`.
+    const event = value as EngineEvent; // Written by `formatFrame`.
     if (event.type !== 'embedding') return event;
     return { ...event, vector: vectorOf(event) };
   }

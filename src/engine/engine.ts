@@ -74,11 +74,27 @@ export function ownCapacity(
 }
 
 /**
+ * How many tokens of the prompts of a request have been computed or were cached. Sent between `started` and the first
+ * token, at most every `PREFILL_EVENT_MS`, so that short prompts have no such event.
+ */
+interface PrefillEvent {
+  type: 'prefill';
+  promptTokens: number;
+  doneTokens: number;
+}
+
+/** Minimum time between two events of a prefill, in milliseconds. */
+export const PREFILL_EVENT_MS = 1000;
+
+/** An event of an engine of the service. */
+export type EngineEvent = PrefillEvent | GenerationEvent;
+
+/**
  * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was
  * sent; from then on, the request is considered to have a slot. With `whole`, the response arrives only when it is
  * complete.
  */
-export type ReplicaEvent = { type: 'sent'; whole: boolean } | GenerationEvent;
+export type ReplicaEvent = { type: 'sent'; whole: boolean } | EngineEvent;
 
 /**
  * The client of one replica. `generate` throws a `ServiceError`; after `ReplicaRefused`, another replica can be tried.
@@ -115,7 +131,7 @@ export interface Engine {
   generate(
     request: GenerationRequest,
     signal: AbortSignal,
-  ): AsyncIterable<GenerationEvent> | Promise<AsyncIterable<GenerationEvent>>;
+  ): AsyncIterable<EngineEvent> | Promise<AsyncIterable<EngineEvent>>;
   /**
    * Returns the prompt tokens that the usage of this request would have. Needs no slot. Throws the same errors for the
    * prompts as `generate`.
@@ -129,8 +145,19 @@ export interface Engine {
 
 /** The health of an engine, as it reports it itself. */
 export interface EngineHealth extends Omit<ReplicaHealth, 'memoryBytes'> {
-  /** Median duration of the last 100 steps, in milliseconds; 0 before the first. */
-  medianStepMs: number;
+  /** The duration of the running step, at the speed of earlier ones. In milliseconds. */
+  expectedStepMs: number;
+}
+
+/**
+ * Returns how long an engine may go without a step, in milliseconds: at least `leastMs`, and longer if it is so slow that
+ * a step takes that long.
+ */
+export function stallLimitMs(
+  leastMs: number,
+  { expectedStepMs }: Pick<EngineHealth, 'expectedStepMs'>,
+): number {
+  return Math.max(leastMs, 20 * expectedStepMs);
 }
 
 /** The response body of an engine's `GET /health`. */

@@ -32,7 +32,14 @@ import { UsageMeter } from '../openai/usage.ts';
 import { type DialectTraits, DIALECT_TRAITS } from './dialects.ts';
 import { EventFrameReader } from './engine-protocol.ts';
 import type { ConnectionUser, ReplicaConnections } from './replica-connections.ts';
-import { AccessDenied, ConnectionLost, EngineCrashed, ReplicaRefused, type ReplicaEvent } from './engine.ts';
+import {
+  AccessDenied,
+  ConnectionLost,
+  type EngineEvent,
+  EngineCrashed,
+  ReplicaRefused,
+  type ReplicaEvent,
+} from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;
@@ -462,27 +469,29 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
    * events before the error are still delivered. Throws if the response does not stop.
    */
   #read(reader: StreamReader | EventFrameReader, chunk: Buffer | null): void {
-    const events: GenerationEvent[] = [];
+    const events: EngineEvent[] = [];
     const wasFinished = this.#allFinished;
     try {
-      if (chunk) reader.push(chunk, events);
-      else if (!this.#complete) reader.end(events);
+      const added = events as GenerationEvent[]; // Readers only add events, and some never add a `prefill`.
+      if (chunk) reader.push(chunk, added);
+      else if (!this.#complete) reader.end(added);
     } catch (error) {
       throw this.#request.logprobs !== null && isTooLong(error) ? eventTooLarge() : error;
     } finally {
       this.#deliver(events);
     }
     // After the last choice, only the usage may follow.
-    if (!wasFinished) this.#recordProgress(reader.completionTokens, events.length);
+    if (!wasFinished) this.#recordProgress(reader.completionTokens, events);
   }
 
   /**
    * Comments and empty chunks are no progress: some servers send them forever. More tokens without an event are, because
    * servers hold back parts of a call. The service's own engines send keep-alive frames only while they make steps.
    */
-  #recordProgress(tokens: number, events: number): void {
-    if (events > 0) this.#eventlessTicks = 0;
-    const parts = Math.max(events, Number(tokens > this.#tokens));
+  #recordProgress(tokens: number, events: readonly EngineEvent[]): void {
+    if (events.length > 0) this.#eventlessTicks = 0;
+    const isPrefill = events[0]?.type === 'prefill';
+    const parts = isPrefill ? 0 : Math.max(events.length, Number(tokens > this.#tokens));
     if (parts === 0 && !this.#settings.frames) return;
     this.#silentTicks = 0;
     this.#hasResponse = true;
@@ -514,6 +523,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
         return;
       case 'sent':
       case 'started':
+      case 'prefill':
       case 'tool-call':
       case 'embedding':
       case 'end':

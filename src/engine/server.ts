@@ -2,13 +2,13 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
-import { totalChoices, type GenerationRequest, type GenerationEvent } from '../generation.ts';
+import { totalChoices, type GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import type { Secret } from '../secret.ts';
 import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
 import { errorBody } from '../openai/error-body.ts';
-import type { EngineHealthBody, Engine } from './engine.ts';
+import { stallLimitMs, type EngineHealthBody, type Engine, type EngineEvent } from './engine.ts';
 import {
   COUNT_PATH,
   ENGINE_PROTOCOL,
@@ -226,7 +226,7 @@ function sha256(text: string): Buffer {
 /** Time without an event before a keep-alive frame, in milliseconds. */
 const KEEP_ALIVE_MS = 10_000;
 
-/** Age of the last step beyond which no keep-alive frame is sent, in milliseconds. */
+/** Age of the last step beyond which no keep-alive frame is sent, in milliseconds. Longer if the engine is slow. */
 const MAX_STEP_AGE_MS = 30_000;
 
 /** Maximum text of an event in a stream, in characters. Longer texts, such as echoed prompts, are split. */
@@ -242,7 +242,10 @@ class Responder {
     keepAlives: {
       holdMs: null,
       keepAliveMs: KEEP_ALIVE_MS,
-      alive: () => (this.#engine.health().lastStepAgeMs ?? 0) <= MAX_STEP_AGE_MS,
+      alive: () => {
+        const health = this.#engine.health();
+        return (health.lastStepAgeMs ?? 0) <= stallLimitMs(MAX_STEP_AGE_MS, health);
+      },
       keepAlive: () => KEEP_ALIVE_FRAME,
     },
     contentType: EVENT_FRAMES,
@@ -286,10 +289,7 @@ function disconnectOf(response: ServerResponse): AbortSignal {
 }
 
 /** Writes an event as several. Only the last one has the log probabilities and token IDs, because its tokens end there. */
-async function writeParts(
-  stream: EventStream,
-  event: Extract<GenerationEvent, { text: string }>,
-): Promise<void> {
+async function writeParts(stream: EventStream, event: Extract<EngineEvent, { text: string }>): Promise<void> {
   let rest = event.text;
   while (rest.length > MAX_TEXT) {
     const part = { ...event, text: rest.slice(0, partLength(rest)) };

@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import { logLineOf, type Log } from '../log.ts';
 import {
   ownCapacity,
+  stallLimitMs,
   type ModelDescription,
   type EngineReport,
   type EngineState,
@@ -282,7 +283,7 @@ export class Supervisor implements AsyncDisposable {
     if (health) this.#health.add(health);
     this.#unresponsiveMs = health ? 0 : this.#unresponsiveMs + CHECK_INTERVAL_MS;
     const stalledMs = Math.max(this.#unresponsiveMs, health?.lastStepAgeMs ?? 0);
-    if (stalledMs >= Math.max(this.#options.stallMs, 20 * (health?.medianStepMs ?? 0))) {
+    if (stalledMs >= stallLimitMs(this.#options.stallMs, health ?? { expectedStepMs: 0 })) {
       this.#killStalled(child, `generation made no progress for ${stalledMs} ms`);
       return;
     }

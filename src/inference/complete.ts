@@ -225,6 +225,10 @@ class GenerationIterator implements Generation {
   readonly #onEvent = (step: IteratorResult<ReplicaEvent, undefined>): EventResult | Promise<EventResult> => {
     if (step.done) return this.#finish();
     const { value } = step;
+    if (value.type === 'prefill') {
+      this.#record.prefilledTokens = value.doneTokens;
+      return this.next();
+    }
     if (this.#interruption !== null && value.type !== 'sent') this.#interruptionEnded();
     // The caller has received these events from the first replica.
     if (this.#recovery.hasOutput && (value.type === 'sent' || value.type === 'started')) return this.next();
@@ -240,7 +244,7 @@ class GenerationIterator implements Generation {
     this.#lease?.charge(this.#record.usage);
     this.#recovery.add(value);
     if (!isFirst && value.type === 'started') return this.next();
-    // `sent` was handled above.
+    // `sent` and `prefill` were handled above.
     const result = value.type === 'end' ? this.#endEvent() : (step as EventResult);
     if (isFirst && this.#request.stream) return this.#whenOpened(result);
     if (this.#record.usage.completionTokens >= this.#checkpointAt) {

@@ -24,6 +24,11 @@ export class GenerationRecord implements Required<RunningCounts> {
   readonly notes: Notes;
   /** When the request got a slot, or was sent to a server that does not report slots. */
   slotAtMs: number | null = null;
+  /**
+   * Prompt tokens that were cached or have been computed, as an embedded engine last reported. Null if the prompt takes
+   * less than a second, or if the server does not report this.
+   */
+  prefilledTokens: number | null = null;
   firstTokenAtMs: number | null = null;
   endedAtMs: number | null = null;
   replica: string | null = null;
@@ -81,6 +86,7 @@ export class GenerationRecord implements Required<RunningCounts> {
    */
   attemptFailed(): void {
     this.slotAtMs = null;
+    this.prefilledTokens = null;
     this.usage = { ...NO_USAGE };
     this.usageSource = null;
   }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
-import { ConnectionLost, ReplicaRefused } from '../../src/engine/engine.ts';
+import { ConnectionLost, type EngineEvent, ReplicaRefused } from '../../src/engine/engine.ts';
 import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
-import { type GenerationEvent, NO_OUTPUT, NO_USAGE } from '../../src/generation.ts';
+import { NO_OUTPUT, NO_USAGE } from '../../src/generation.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, settled, textOf } from './requests.ts';
 import { until } from '../harness.ts';
@@ -274,7 +274,7 @@ describe('a stream without output', () => {
 
   it('is accepted while an engine sends keep-alive frames, because its prompt may be long', async () => {
     let sent = 0;
-    const end: GenerationEvent = { type: 'end', usage: NO_USAGE, usageSource: 'engine' };
+    const end: EngineEvent = { type: 'end', usage: NO_USAGE, usageSource: 'engine' };
     await using replica = await HttpReplica.listen((response) => {
       sendEvery10Ms(response, () => {
         if (++sent < 60) return KEEP_ALIVE_FRAME;
@@ -283,6 +283,23 @@ describe('a stream without output', () => {
       });
     }, frames);
     assert.deepEqual(await collect(replica.client.generate(chat(), NEVER_ABORTED)), [end]);
+  });
+
+  it('is accepted after more than responseMs if an engine reports the progress of a prompt', async () => {
+    const end: EngineEvent = { type: 'end', usage: NO_USAGE, usageSource: 'engine' };
+    let doneTokens = 0;
+    await using replica = await HttpReplica.listen(
+      (response) => {
+        sendEvery10Ms(response, () => {
+          if (++doneTokens < 90) return formatFrame({ type: 'prefill', promptTokens: 90, doneTokens });
+          response.end(formatFrame(end));
+          return null;
+        });
+      },
+      { ...frames, responseMs: 300 },
+    );
+    const events = await collect(replica.client.generate(chat({}, { maxTokens: 1 }), NEVER_ABORTED));
+    assert.equal(events.length, 90);
   });
 
   it('fails with engine_unavailable if an engine sends only keep-alive frames for responseMs', async () => {

@@ -94,7 +94,7 @@ const isOutput = ({ type }: GenerationEvent): boolean => type === 'token' || typ
 
 async function generate(client: ReplicaClient, request: GenerationRequest): Promise<GenerationEvent[]> {
   const events = await collect(client.generate(request, NEVER_ABORTED));
-  return events.filter((event) => event.type !== 'sent');
+  return events.filter((event) => event.type !== 'sent' && event.type !== 'prefill');
 }
 
 /** Continues the request after each event of its text and reasoning, and compares the output with the unbroken one. */

@@ -11,14 +11,9 @@ import {
   KEEP_ALIVE_FRAME,
   readEngineRequest,
 } from '../../src/engine/engine-protocol.ts';
+import type { EngineEvent } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
-import {
-  FINISH_REASONS,
-  type GenerationEvent,
-  type GenerationRequest,
-  NO_USAGE,
-  REASONING_EFFORTS,
-} from '../../src/generation.ts';
+import { FINISH_REASONS, type GenerationRequest, NO_USAGE, REASONING_EFFORTS } from '../../src/generation.ts';
 import { jsonObject, type JsonObject } from '../../src/openai/values.ts';
 import { chat, text } from '../openai/samples.ts';
 
@@ -42,19 +37,20 @@ const DELTA = {
 };
 const CALL = { choice: COUNT, call: COUNT, completionTokens: COUNT };
 /** Every event but `end`. */
-const EVENT: fc.Arbitrary<GenerationEvent> = fc
+const EVENT: fc.Arbitrary<EngineEvent> = fc
   .tuple(fc.option(fc.array(COUNT)), anyEvent())
   .map(([ids, event]) =>
     ids === null || !('completionTokens' in event) ? event : { ...event, tokenIds: ids },
   );
 
-function anyEvent(): fc.Arbitrary<GenerationEvent> {
+function anyEvent(): fc.Arbitrary<EngineEvent> {
   return fc.oneof(
     record({
       type: fc.constant('started' as const),
       promptTokens: fc.option(COUNT),
       cachedTokens: fc.option(COUNT),
     }),
+    record({ type: fc.constant('prefill' as const), promptTokens: COUNT, doneTokens: COUNT }),
     record({ type: fc.constant('token' as const), ...DELTA }),
     record({ type: fc.constant('reasoning' as const), ...DELTA }),
     record({ type: fc.constant('tool-call' as const), id: TEXT, name: TEXT, ...CALL }),
@@ -67,16 +63,16 @@ function anyEvent(): fc.Arbitrary<GenerationEvent> {
     }),
   );
 }
-const END: GenerationEvent = {
+const END: EngineEvent = {
   type: 'end',
   usage: { promptTokens: 3, completionTokens: 2, cachedTokens: 1, reasoningTokens: 0 },
   usageSource: 'engine',
 };
 
 /** Reads bytes in chunks that end at `cuts`. */
-function read(bytes: Buffer, cuts: readonly number[] = []): GenerationEvent[] {
+function read(bytes: Buffer, cuts: readonly number[] = []): EngineEvent[] {
   const reader = new EventFrameReader();
-  const events: GenerationEvent[] = [];
+  const events: EngineEvent[] = [];
   let from = 0;
   for (const cut of [...cuts.map((one) => one % (bytes.length + 1)), bytes.length].toSorted(
     (a, b) => a - b,
@@ -88,7 +84,7 @@ function read(bytes: Buffer, cuts: readonly number[] = []): GenerationEvent[] {
   return events;
 }
 
-const frames = (events: readonly GenerationEvent[]) => Buffer.from(events.map(formatFrame).join(''));
+const frames = (events: readonly EngineEvent[]) => Buffer.from(events.map(formatFrame).join(''));
 
 test('events are read as they were written, in chunks of any size', () => {
   fc.assert(
@@ -105,8 +101,8 @@ test('an empty line between events has no effect', () => {
 
 test('an error frame throws its error after the events before it', () => {
   const error = new ServiceError('context_length_exceeded', 'The prompt is too long.', { param: 'messages' });
-  const started: GenerationEvent = { type: 'started', promptTokens: 1, cachedTokens: 0 };
-  const events: GenerationEvent[] = [];
+  const started: EngineEvent = { type: 'started', promptTokens: 1, cachedTokens: 0 };
+  const events: EngineEvent[] = [];
   assert.throws(
     () => new EventFrameReader().push(Buffer.from(formatFrame(started) + formatErrorFrame(error)), events),
     { code: 'context_length_exceeded', status: 400, param: 'messages', message: 'The prompt is too long.' },
@@ -131,7 +127,7 @@ for (const [name, text] of [
 }
 
 test('a response without an end is incomplete', () => {
-  const finish: GenerationEvent = { type: 'finish', choice: 0, reason: 'stop', stopSequence: null };
+  const finish: EngineEvent = { type: 'finish', choice: 0, reason: 'stop', stopSequence: null };
   for (const bytes of [Buffer.alloc(0), frames([finish]), frames([END]).subarray(0, -1)]) {
     assert.throws(() => read(bytes), {
       code: 'engine_unavailable',

@@ -84,7 +84,7 @@ describe('the server of an engine', () => {
 
   it('reports its version and its load in /health, and its model in /model', async () => {
     const health = await jsonBody(await fetch(`${server.address}/health`));
-    const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'medianStepMs'];
+    const load = ['slots', 'slotsInUse', 'queued', 'lastStepAgeMs', 'expectedStepMs'];
     const totals = ['promptTokens', 'cachedTokens', 'completionTokens'];
     const others = ['draftTokens', 'acceptedDraftTokens', 'conversations', 'memoryBytes'];
     assert.deepEqual(Object.keys(health), ['protocol', ...load, ...totals, ...others]);
@@ -238,12 +238,14 @@ describe('the server of an engine', () => {
     test.mock.timers.enable({ apis: ['setTimeout'] });
     let nowMs = performance.now();
     test.mock.method(performance, 'now', () => nowMs);
-    for (const [lastStepAgeMs, expected] of [
-      [100, true],
-      [31_000, false],
+    for (const [lastStepAgeMs, expectedStepMs, expected] of [
+      [100, 10, true],
+      [31_000, 10, false],
+      [31_000, 10_000, true],
     ] as const) {
       const slow = new ScriptedEngine();
-      slow.health = () => ({ ...ScriptedEngine.prototype.health.call(slow), lastStepAgeMs });
+      const health = { lastStepAgeMs, expectedStepMs };
+      slow.health = () => ({ ...ScriptedEngine.prototype.health.call(slow), ...health });
       await using silent = await serve(slow);
       const response = await post(GENERATE_PATH, body('scripted:{"prefillMs":200}'), silent.address);
       nowMs += 20_000;

@@ -34,7 +34,7 @@ const READY: EngineReport = {
 
 const CANNOT_START = { event: 'failed', reason: 'no such file', retry: false } as const;
 
-const HEALTHY = { slots: 1, slotsInUse: 0, queued: 0, lastStepAgeMs: null, medianStepMs: 0 };
+const HEALTHY = { slots: 1, slotsInUse: 0, queued: 0, lastStepAgeMs: null, expectedStepMs: 0 };
 
 /** A supervisor with mock timers and an engine that the test controls. */
 class SupervisorTest implements AsyncDisposable {
@@ -292,6 +292,15 @@ describe('an engine that is ready', { timeout: 300_000 }, () => {
     test.advance(SECOND);
     assert.equal(await test.down(), 200);
     assert.match(test.log, /generation made no progress for 5000 ms/);
+  });
+
+  it('is not killed in a step that takes long at its speed, such as the first prompt on a slow machine', async (context) => {
+    await using test = await SupervisorTest.open(context);
+    test.supervisor.start();
+    await test.ready();
+    test.send({ health: { ...HEALTHY, lastStepAgeMs: 60 * SECOND, expectedStepMs: 15 * SECOND } });
+    await test.advanceHealthy(2);
+    assert.equal(test.state.state, 'ready');
   });
 });
 

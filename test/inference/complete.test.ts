@@ -7,7 +7,8 @@ import * as fc from 'fast-check';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
-import { ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
+import { type EngineEvent, ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
+import { formatFrame } from '../../src/engine/engine-protocol.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
@@ -148,6 +149,30 @@ test('a generation yields its events, and records its replica, times and usage',
   );
   assert.ok(times.every((time) => time !== null));
   assertReleased(router);
+});
+
+test('the progress of a long prompt is recorded, and is not part of the response, however long it is', async () => {
+  const usage = { promptTokens: 9000, cachedTokens: 50, completionTokens: 1, reasoningTokens: 0 };
+  const sent: EngineEvent[] = [
+    { type: 'started', promptTokens: 9000, cachedTokens: 50 },
+    ...Array.from({ length: 60 }, (_, index) => ({
+      type: 'prefill' as const,
+      promptTokens: 9000,
+      doneTokens: 100 * (index + 1),
+    })),
+    { type: 'token', choice: 0, text: 'hi', completionTokens: 1, logprobs: null },
+    { type: 'finish', choice: 0, reason: 'length', stopSequence: null },
+    { type: 'end', usage, usageSource: 'engine' },
+  ];
+  const write = async (response: ServerResponse): Promise<void> => {
+    for (const event of sent) await new Promise((done) => void response.write(formatFrame(event), done));
+    response.end();
+  };
+  await using engine = await HttpReplica.listen((response) => void write(response), { dialect: 'sluice' });
+  const events = run(routerTo([engine.client]), chat({}, { maxTokens: 1 }));
+  const types = (await collect(events)).map(({ type }) => type);
+  assert.deepEqual(types, ['started', 'token', 'finish', 'end']);
+  assert.equal(events.record.prefilledTokens, 6000);
 });
 
 test('a refused connection moves the request to the next replica, invisibly to the caller', async () => {

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { copyFile, open } from 'node:fs/promises';
+import type { EngineEvent } from '../../src/engine/engine.ts';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type {
   ChatRequest,
   FinishReason,
-  GenerationEvent,
   GenerationRequest,
   Sampling,
   TextRequest,
@@ -70,10 +70,10 @@ export interface Completion {
   stopSequences: (string | null)[];
   logprobs: TokenLogprob[];
   usage: Usage;
-  events: GenerationEvent[];
+  events: EngineEvent[];
 }
 
-function usageOf(events: readonly GenerationEvent[]): Usage {
+function usageOf(events: readonly EngineEvent[]): Usage {
   const end = events.at(-1);
   assert(end?.type === 'end' && end.usageSource === 'engine');
   return end.usage;
@@ -102,7 +102,7 @@ export async function complete(
   request: GenerationRequest,
   signal = new AbortController().signal,
 ): Promise<Completion> {
-  const events: GenerationEvent[] = [];
+  const events: EngineEvent[] = [];
   for await (const event of await engine.generate(request, signal)) events.push(event);
   const usage = usageOf(events);
   const result: Completion = { texts: [], reasons: [], stopSequences: [], logprobs: [], usage, events };

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { ServiceError } from '../../src/errors.ts';
-import type { GenerationEvent, GenerationRequest, Usage } from '../../src/generation.ts';
+import type { EngineEvent } from '../../src/engine/engine.ts';
+import type { GenerationRequest, Usage } from '../../src/generation.ts';
 import {
   type Completion,
   always,
@@ -106,7 +107,7 @@ describe('the embedded engine', SKIP, () => {
     const long = 'word '.repeat(SLOT_TOKENS - 100);
     const abortWhen = async (
       request: GenerationRequest,
-      when: (event: GenerationEvent) => boolean,
+      when: (event: EngineEvent) => boolean,
     ): Promise<void> => {
       const controller = new AbortController();
       const reason = new Error('the client disconnected');

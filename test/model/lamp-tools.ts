@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { GenerationEvent, Tool, ToolCall } from '../../src/generation.ts';
+import type { EngineEvent } from '../../src/engine/engine.ts';
+import type { Tool, ToolCall } from '../../src/generation.ts';
 
 export const COLOR: Tool = {
   name: 'set_color',
@@ -20,7 +21,7 @@ export const OFF: Tool = {
 };
 
 /** Returns the calls of a response, by choice. */
-export function callsOf(events: readonly GenerationEvent[], choice = 0): ToolCall[] {
+export function callsOf(events: readonly EngineEvent[], choice = 0): ToolCall[] {
   const calls: ToolCall[] = [];
   for (const event of events) {
     if (event.type === 'tool-call' && event.choice === choice) {

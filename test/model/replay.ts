@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { JobChoice, type Job, type JobChoiceOptions } from '../../src/engine/llama/job.ts';
 import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
-import type { FinishReason, GenerationEvent } from '../../src/generation.ts';
+import type { EngineEvent } from '../../src/engine/engine.ts';
+import type { FinishReason } from '../../src/generation.ts';
 
 /** The output of a choice. */
 export interface Output {
@@ -10,7 +11,7 @@ export interface Output {
   /** The name and the arguments of each call. */
   calls: string[];
   /** The last two events: the finish and the usage. */
-  end: GenerationEvent[];
+  end: EngineEvent[];
 }
 
 /** Begins a choice whose job has token IDs. */
@@ -41,19 +42,19 @@ async function run(
   replayed: readonly number[],
   accepted: readonly number[],
   vocabulary: Vocabulary,
-): Promise<GenerationEvent[]> {
+): Promise<EngineEvent[]> {
   const { job, choice } = begin();
   let reason: FinishReason | null = null;
   for (const token of replayed) reason ??= choice.replay(token, vocabulary);
   for (const token of accepted) reason ??= choice.accept(token, null, vocabulary);
   choice.dispose();
   job.outbox.close();
-  const events: GenerationEvent[] = [];
+  const events: EngineEvent[] = [];
   for await (const event of job.outbox) events.push(event);
   return events;
 }
 
-function outputOf(events: readonly GenerationEvent[]): Output {
+function outputOf(events: readonly EngineEvent[]): Output {
   const output: Output = { text: '', reasoning: '', calls: [], end: events.slice(-2) };
   for (const event of events) {
     if (event.type === 'token') output.text += event.text;

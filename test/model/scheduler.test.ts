@@ -7,7 +7,7 @@ import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.t
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
 import { Scheduler } from '../../src/engine/llama/scheduler.ts';
 import { ServiceError } from '../../src/errors.ts';
-import type { GenerationEvent } from '../../src/generation.ts';
+import type { EngineEvent } from '../../src/engine/engine.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
 import { until } from './embedded-engine.ts';
@@ -132,23 +132,28 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
     while ((await job.outbox.next()).value?.type !== 'token');
   };
 
-  test('a long prompt is processed in chunks, in the same batches as the tokens of decoding requests', async () => {
-    const short = submit(5, 20);
+  test('a long prompt is computed in parts, between which other requests decode', async () => {
+    const short = submit(5, 200);
     await firstToken(short);
     const from = batches.length;
-    await textOf(submit(260, 1));
-    const pieces = batches.slice(from).filter((batch) => [...batch.values()].some((tokens) => tokens > 1));
-    assert(pieces.length >= 3, 'batches of at most 128 tokens');
-    for (const batch of pieces) assert.equal([...batch.values()].filter((tokens) => tokens === 1).length, 1);
-    await textOf(short);
+    await textOf(submit(150, 1));
+    const during = batches.slice(from, batches.findLastIndex((batch) => batch.has(1)) + 1);
+    assert(during.every((batch) => batch.size === 1));
+    const parts = during.flatMap((batch, index) => (batch.has(1) ? [index] : []));
+    assert(parts.length >= 2, 'batches of at most 128 tokens');
+    for (const [index, part] of parts.slice(1).entries()) assert(part > (parts[index] ?? 0) + 1);
+    scheduler.cancel(short);
   });
 
   test('a canceled request is not part of later steps', async () => {
     const long = submit(400, 1);
-    afterDecode = () => scheduler.cancel(long);
-    await textOf(submit(5, 3));
-    assert((batches[0]?.get(0) ?? 0) > 20, 'it was in the first step');
-    assert(batches.length > 1 && batches.slice(1).every((batch) => !batch.has(0)));
+    afterDecode = () => {
+      if (batches.at(-1)?.has(0)) scheduler.cancel(long);
+    };
+    await textOf(submit(5, 30));
+    const part = batches.findIndex((batch) => batch.has(0));
+    assert(part !== -1, 'it was in a step');
+    assert(batches.length > part + 1 && batches.slice(part + 1).every((batch) => !batch.has(0)));
   });
 
   test('a failed decode only ends its own requests', async () => {
@@ -214,7 +219,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       createSampler: (constraint) =>
         model.sampler({ ...always, tokenBiasValues: Float32Array.of(100) }, constraint.initial()),
     });
-    const events: GenerationEvent[] = [];
+    const events: EngineEvent[] = [];
     for await (const event of job.outbox) events.push(event);
     const [tokenIds, text, reason] = [[] as number[], [] as string[], [] as string[]];
     for (const event of events) {
@@ -241,24 +246,25 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   });
 
   test('drafts are computed with the tokens before them, but not in the steps of prompts', async () => {
-    let prompt: Job | null = null;
+    const prompt = Promise.withResolvers<Job>();
     let from = 0;
     afterDecode = () => {
-      if (prompt !== null || batches.at(-1)?.get(0) !== 16) return;
-      prompt = submit(260, 1);
+      if (from > 0 || batches.at(-1)?.get(0) !== 16) return;
+      prompt.resolve(submit(260, 1));
       from = batches.length;
     };
     const repeated = submit(5, 100, repeating());
     await textOf(repeated);
     assert.equal(repeated.completionTokens, 100);
+    await textOf(await prompt.promise);
     const lengths = batches.slice(1).map((batch) => batch.get(0) ?? 0);
     assert.deepEqual(
       lengths.slice(0, from - 1).filter((length) => length > 1),
       [4, 4, 8, 8, 16],
     );
     const withPrompt = batches.filter((batch) => batch.has(1));
-    assert(withPrompt.length >= 3 && withPrompt.every((batch) => batch.get(0) === 1));
-    assert(lengths.slice(from).includes(16), 'drafts continue after the prompt');
+    assert(withPrompt.length >= 3 && withPrompt.every((batch) => !batch.has(0)));
+    assert(lengths.slice(from).includes(16), 'drafts continue between the steps of the prompt');
   });
 
   test('slots share a step on a CPU, and only have drafts together', async () => {

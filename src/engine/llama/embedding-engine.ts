@@ -103,7 +103,7 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
       slotsInUse,
       queued,
       lastStepAgeMs,
-      medianStepMs: fullStepMs,
+      expectedStepMs: fullStepMs,
       promptTokens,
       cachedTokens: 0,
       completionTokens: 0,

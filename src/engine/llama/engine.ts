@@ -44,7 +44,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   #counts: Promise<unknown> = Promise.resolve();
 
   private constructor(loaded: LoadedModel, log: Log) {
-    const { model, context, vocabulary } = loaded;
+    const { model, context, vocabulary, speed } = loaded;
     this.#loaded = loaded;
     this.backend = loaded.backend;
     this.slots = context.slots;
@@ -57,6 +57,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       canTrim: loaded.canTrim,
       store: loaded.store,
       drafts: loaded.drafts,
+      speed,
       maxSamplingMs: MAX_SAMPLING_MS,
       log,
     });

@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts';
+import { PREFILL_EVENT_MS } from '../engine.ts';
 import type {
   FinishReason,
   GenerationRequest,
@@ -38,6 +39,10 @@ export class Job {
   /** Whether `started` was emitted. */
   started = false;
   #unfinished: number;
+  /** Without cached tokens. */
+  #computedTokens = 0;
+  /** When the request got a slot, or emitted its last `prefill`. */
+  #reportedAt = 0;
 
   constructor(
     {
@@ -59,8 +64,20 @@ export class Job {
   start(): void {
     if (this.started) return;
     this.started = true;
+    this.#reportedAt = performance.now();
     const { promptTokens, cachedTokens } = this;
     this.outbox.push({ type: 'started', promptTokens, cachedTokens });
+  }
+
+  /** Counts tokens of a prompt, of which one choice computes each. Emits `prefill` if the last event is old enough. */
+  promptComputed(tokens: number, now: number): void {
+    const { promptTokens, cachedTokens } = this;
+    this.#computedTokens += tokens;
+    const done = cachedTokens + this.#computedTokens;
+    // The tokens of the completion, and of one that is continued, follow.
+    if (done >= promptTokens || now - this.#reportedAt < PREFILL_EVENT_MS) return;
+    this.#reportedAt = now;
+    this.outbox.push({ type: 'prefill', promptTokens, doneTokens: done });
   }
 
   finish(choice: number, reason: FinishReason, stopSequence: string | null): void {

@@ -21,6 +21,7 @@ import {
   type AvailableMemory,
   type MemoryPlan,
 } from './memory.ts';
+import type { StepSpeed } from './step-planner.ts';
 import { openStoreDirectory, type StoreSettings } from './store-directory.ts';
 import { ChatTemplate, ChatTemplateError } from './template.ts';
 import { GENERIC } from './tool-calls/json-formats.ts';
@@ -61,6 +62,8 @@ export interface LoadedModel {
   store: ConversationStore | null;
   /** Null if tokens are not drafted. */
   drafts: DraftBudget | null;
+  /** Measured in the first steps. */
+  speed: StepSpeed;
   /** The backend with its threads or layers, for the log. */
   backend: string;
 }
@@ -109,11 +112,11 @@ export async function loadModel(
   checkAllocation(plan, context.allocatedBytes, log);
   const warm = await warmUp(model, context);
   const vocabulary = new Vocabulary(model, warm.vocabularySize);
-  const { canTrim } = warm;
+  const { canTrim, speed } = warm;
   const store = await openStore(options, { info, context, canTrim, backend }, log);
   // What was not right must be trimmed.
   const drafts = canTrim && options.drafts !== false ? (onGpu ? GPU_DRAFTS : CPU_DRAFTS) : null;
-  return { info, model, context, vocabulary, template, canTrim, drafts, store, backend };
+  return { info, model, context, vocabulary, template, canTrim, drafts, store, speed, backend };
 }
 
 /** Without a usable directory, conversations are not kept. */
@@ -271,20 +274,23 @@ function openTemplate(info: GgufInfo, log: Log): ChatTemplate | null {
 
 /**
  * Runs a small prefill and two decodes, so that the first request is as fast as later ones. Also determines the
- * size of the vocabulary and whether sequences can be trimmed.
+ * size of the vocabulary, whether sequences can be trimmed, and the speed.
  */
 async function warmUp(
   model: NativeModel,
   context: NativeContext,
-): Promise<{ vocabularySize: number; canTrim: boolean }> {
+): Promise<{ vocabularySize: number; canTrim: boolean; speed: StepSpeed }> {
   const sampler = model.sampler({ temperature: 0, seed: 0 });
   let tokens = new Uint32Array(WARM_UP_TOKENS).fill(model.bosToken ?? model.eosToken ?? 0);
   let position = 0;
   let logits = -1;
+  const stepMs: number[] = [];
   for (let step = 0; step < 3; step++) {
+    const startedAt = performance.now();
     context.begin(tokens.length);
     logits = context.add(0, position, tokens, 1);
     await context.decode();
+    stepMs.push(performance.now() - startedAt);
     position += tokens.length;
     tokens = Uint32Array.of(await context.sample(logits, sampler));
   }
@@ -292,7 +298,8 @@ async function warmUp(
   const canTrim = context.trim(0, WARM_UP_TOKENS / 2);
   context.clear(0);
   sampler.dispose();
-  return { vocabularySize, canTrim };
+  const [prefillMs = 0, , decodeMs = 0] = stepMs;
+  return { vocabularySize, canTrim, speed: { promptTokenMs: prefillMs / WARM_UP_TOKENS, decodeMs } };
 }
 
 const WARM_UP_TOKENS = 16;

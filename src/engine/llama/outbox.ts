@@ -1,8 +1,9 @@
-import type { GenerationEvent, TextEvent, TokenLogprob, ToolEvent } from '../../generation.ts';
+import type { TextEvent, TokenLogprob, ToolEvent } from '../../generation.ts';
+import type { EngineEvent } from '../engine.ts';
 
 type ToolArguments = Extract<ToolEvent, { type: 'tool-arguments' }>;
 
-type Read = IteratorResult<GenerationEvent, undefined>;
+type Read = IteratorResult<EngineEvent, undefined>;
 const DONE = { value: undefined, done: true } as const;
 
 /** Maximum size of a joined event in JSON, in bytes. Less than the maximum of the service, `MAX_EVENT_BYTES`. */
@@ -12,11 +13,11 @@ const MAX_JOINED_BYTES = 524_288;
  * The events of one request, from the step loop to a single reader. Writing never waits. Consecutive unread parts of a
  * choice are joined into one event of at most `MAX_JOINED_BYTES`, so the memory is bounded by the context length.
  */
-export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined> {
+export class Outbox implements AsyncIterableIterator<EngineEvent, undefined> {
   /** Called when the reader stops before the last event. */
   onReturn: (() => void) | null = null;
   /** In reading order. */
-  readonly #unread = new Set<GenerationEvent>();
+  readonly #unread = new Set<EngineEvent>();
   /** The last part of each choice. It may have been read. */
   readonly #last = new Map<number, TextEvent | ToolEvent>();
   /** The log probabilities of joined events, as arrays that `#join` can extend. */
@@ -27,7 +28,7 @@ export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined>
   #failure: { reason: unknown } | null = null;
   #closed = false;
 
-  push(event: GenerationEvent): void {
+  push(event: EngineEvent): void {
     if (this.#closed) return;
     if (this.#waiting !== null) {
       const { resolve } = this.#waiting;
@@ -43,6 +44,7 @@ export class Outbox implements AsyncIterableIterator<GenerationEvent, undefined>
         this.#addPart(event);
         break;
       case 'started':
+      case 'prefill':
       case 'embedding':
       case 'finish':
       case 'end':

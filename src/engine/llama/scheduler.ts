@@ -13,6 +13,7 @@ import { planDrafts, type DraftBudget } from './draft-plan.ts';
 import type { GrammarField, Job, JobChoice } from './job.ts';
 import { LogprobReader } from './logprobs.ts';
 import { choosePlacement, losesConversation, Slot, usable } from './slots.ts';
+import { StepPlanner, type StepSpeed } from './step-planner.ts';
 import type { Vocabulary } from './vocabulary.ts';
 
 interface SchedulerOptions {
@@ -25,18 +26,12 @@ interface SchedulerOptions {
   store: ConversationStore | null;
   /** Null if tokens are not drafted. Only sequences that can be trimmed can have drafts. */
   drafts: DraftBudget | null;
+  /** Measured when the model was loaded. */
+  speed: StepSpeed;
   /** Maximum time to sample one token with a grammar, in milliseconds. */
   maxSamplingMs: number;
   log: Log;
 }
-
-/**
- * Maximum duration of a step that computes prompts, in milliseconds. New requests, cancellations and decoding
- * slots wait until the step ends. The first value applies if more slots are computing prompts than decoding, otherwise
- * the second.
- */
-const MANY_PROMPTS_STEP_MS = 1000;
-const FEW_PROMPTS_STEP_MS = 300;
 
 /** Time without work before a conversation is saved ahead, in milliseconds. A request that follows at once does not wait. */
 const IDLE_MS = 100;
@@ -49,9 +44,8 @@ export class Scheduler {
   readonly #options: SchedulerOptions;
   readonly #slots: Slot[];
   readonly #readers: (LogprobReader | undefined)[] = [];
-  readonly #manyPrompts: ChunkSize;
-  readonly #fewPrompts: ChunkSize;
-  readonly #clock = new StepClock();
+  readonly #planner: StepPlanner;
+  readonly #clock = new ProgressClock();
   #queue: JobChoice[] = [];
   readonly #batch: Slot[] = [];
   #admissions = 0;
@@ -66,8 +60,6 @@ export class Scheduler {
   #hasDropped = false;
   /** Scopes whose tokens must no longer be used. */
   readonly #forgotten = new Set<string>();
-  /** Time to compute one token of a prompt; null before the first. */
-  #msPerToken: number | null = null;
   /** `lastUsed` of the latest slot that was saved ahead, or was not worth it. */
   #savedUntil = 0;
   #stopping = false;
@@ -78,8 +70,7 @@ export class Scheduler {
     this.#options = options;
     const { slots, slotTokens, batchTokens } = options.context;
     this.#slots = Array.from({ length: slots }, (_, id) => new Slot(id, slotTokens));
-    this.#manyPrompts = new ChunkSize(batchTokens, MANY_PROMPTS_STEP_MS);
-    this.#fewPrompts = new ChunkSize(batchTokens, FEW_PROMPTS_STEP_MS);
+    this.#planner = new StepPlanner(batchTokens, options.speed);
   }
 
   /** Runs the loop until `stop`. Rejects if the loop fails; no request is processed after that. */
@@ -120,7 +111,7 @@ export class Scheduler {
       slotsInUse: this.#slots.filter((slot) => slot.choice !== null).length,
       queued: waiting.size,
       lastStepAgeMs: this.#clock.ageMs(performance.now()),
-      medianStepMs: this.#clock.medianMs(),
+      expectedStepMs: this.#planner.expectedMs,
       ...this.#tokens,
       conversations: this.#options.store?.gauges() ?? null,
     };
@@ -154,10 +145,8 @@ export class Scheduler {
       await this.#forgetScopes();
       await this.#admit();
       this.#removeDropped();
-      const { batchTokens } = this.#options.context;
-      const chunk = hasMorePrompts(this.#slots) ? this.#manyPrompts : this.#fewPrompts;
-      const tokens = planBatch(this.#slots, this.#batch, batchTokens, chunk.tokens);
-      if (tokens > 0) await this.#step(tokens + this.#plannedDrafts(), chunk);
+      const tokens = this.#planner.plan(this.#slots, this.#batch);
+      if (tokens > 0) await this.#step(tokens + this.#plannedDrafts());
       else if (this.#queue.length === 0 && this.#forgotten.size === 0 && !this.#stopping) await this.#idle();
     }
   }
@@ -257,7 +246,7 @@ export class Scheduler {
     const { store, canTrim } = this.#options;
     return choosePlacement(prompt, job.scope, this.#slots, canTrim, (longerThan) =>
       typeof job.scope === 'string'
-        ? (store?.find(prompt, job.scope, longerThan, this.#msPerToken) ?? null)
+        ? (store?.find(prompt, job.scope, longerThan, this.#planner.promptTokenMs) ?? null)
         : null,
     );
   }
@@ -318,7 +307,7 @@ export class Scheduler {
           elsewhere,
           usable(other, commonPrefix(other.tokens, other.computed, tokens), canTrim),
         );
-    if (!store.isWorthSaving(tokens, scope, elsewhere, this.#msPerToken)) return false;
+    if (!store.isWorthSaving(tokens, scope, elsewhere, this.#planner.promptTokenMs)) return false;
     await store.save(context, slot.id, tokens, scope, needed);
     return true;
   }
@@ -330,13 +319,11 @@ export class Scheduler {
     return drafted;
   }
 
-  async #step(tokens: number, chunk: ChunkSize): Promise<void> {
+  async #step(tokens: number): Promise<void> {
     const { context } = this.#options;
     const startedAt = performance.now();
     context.begin(tokens);
-    let prefilled = 0;
     for (const slot of this.#batch) {
-      if (slot.scheduled > 1) prefilled += slot.scheduled;
       const next = slot.tokens.subarray(slot.computed, slot.computed + slot.scheduled + slot.drafted);
       const logits = slot.scheduled === slot.pending ? 1 + slot.drafted : 0;
       slot.logitIndex = context.add(slot.id, slot.computed, next, logits);
@@ -348,11 +335,13 @@ export class Scheduler {
       this.#failBatch(error);
       return;
     }
+    const decodedAt = performance.now();
     const samples: Promise<void>[] = [];
     const constrained: { slot: Slot; choice: JobChoice }[] = [];
     for (const slot of this.#batch) {
       slot.computed += slot.scheduled;
       const { choice } = slot;
+      if (choice?.first) choice.job.promptComputed(slot.scheduled, decodedAt);
       if (slot.logitIndex < 0 || choice === null || choice.job.dropped) continue;
       if (choice.constrainedBy !== null) constrained.push({ slot, choice });
       else samples.push(this.#sample(slot, choice));
@@ -364,13 +353,9 @@ export class Scheduler {
     for (const slot of this.#batch)
       if (slot.drafted > 0 && !context.trim(slot.id, slot.computed))
         throw new Error('the sequence of a slot could not be trimmed');
-    const now = performance.now();
-    this.#clock.stepEnded(now, now - startedAt);
-    chunk.observe(now - startedAt, prefilled);
-    if (prefilled >= MIN_CHUNK) {
-      const msPerToken = (now - startedAt) / tokens;
-      this.#msPerToken = this.#msPerToken === null ? msPerToken : this.#msPerToken * 0.75 + msPerToken * 0.25;
-    }
+    const endedAt = performance.now();
+    this.#planner.stepEnded(endedAt - startedAt);
+    this.#clock.progressed(endedAt);
   }
 
   /**
@@ -400,7 +385,10 @@ export class Scheduler {
     const field = choice.constrainedBy;
     const timer = new WorkTimer();
     const token = await context.sample(slot.logitIndex, choice.sampler);
-    if (field !== null && timer.elapsedMs() > this.#options.maxSamplingMs) throw tooSlow(field);
+    if (field !== null) {
+      slot.samplingMs = timer.elapsedMs();
+      if (slot.samplingMs > this.#options.maxSamplingMs) throw tooSlow(field);
+    }
     const logprob =
       job.logprobs === null
         ? null
@@ -451,97 +439,8 @@ function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-/**
- * Fills `batch`: one token for each decoding slot, then up to `prefillTokens` of the prompts. Sets each slot's
- * `scheduled`; no slot has a draft yet. Returns the number of tokens, at most `batchTokens`.
- */
-export function planBatch(
-  slots: readonly Slot[],
-  batch: Slot[],
-  batchTokens: number,
-  prefillTokens: number,
-): number {
-  batch.length = 0;
-  let total = 0;
-  const prompts: Slot[] = [];
-  for (const slot of slots) {
-    slot.scheduled = 0;
-    slot.drafted = 0;
-    if (slot.choice === null || slot.pending === 0) continue;
-    if (slot.pending > 1) prompts.push(slot);
-    else if (total < batchTokens) {
-      slot.scheduled = 1;
-      total++;
-      batch.push(slot);
-    }
-  }
-  if (prompts.length === 0) return total;
-  const available = Math.min(batchTokens - total, prefillTokens);
-  sharePrefill(prompts, available);
-  for (const slot of prompts) {
-    if (slot.scheduled === 0) continue;
-    total += slot.scheduled;
-    batch.push(slot);
-  }
-  return total;
-}
-
-/**
- * Gives three quarters of the tokens to the oldest prompt, so that no prompt starves, and the rest to the shortest
- * ones, which would otherwise wait for seconds behind a long prompt.
- */
-function sharePrefill(prompts: readonly Slot[], available: number): void {
-  const [first, ...others] = prompts.toSorted((a, b) => a.lastUsed - b.lastUsed);
-  if (first === undefined) return;
-  others.sort((a, b) => a.pending - b.pending);
-  let remaining = available;
-  const give = (slot: Slot, max: number): void => {
-    const tokens = Math.min(slot.pending - slot.scheduled, max);
-    slot.scheduled += tokens;
-    remaining -= tokens;
-  };
-  give(first, Math.ceil(available * 0.75));
-  for (const slot of others) give(slot, remaining);
-  give(first, remaining);
-}
-
-/** Whether more slots compute their prompts than decode. */
-export function hasMorePrompts(slots: readonly Slot[]): boolean {
-  let decoding = 0;
-  let prompts = 0;
-  for (const { choice, pending } of slots) {
-    if (choice === null) continue;
-    if (pending > 1) prompts++;
-    else decoding++;
-  }
-  return prompts > decoding;
-}
-
-/** The maximum prompt tokens of a step. Shrinks while steps take longer than `maxStepMs`. */
-export class ChunkSize {
-  tokens: number;
-  readonly #max: number;
-  readonly #maxStepMs: number;
-
-  constructor(max: number, maxStepMs: number) {
-    this.#max = max;
-    this.#maxStepMs = maxStepMs;
-    this.tokens = max;
-  }
-
-  observe(stepMs: number, prefilled: number): void {
-    if (prefilled < this.tokens / 2) return; // Too little work to judge.
-    if (stepMs > this.#maxStepMs) this.tokens = Math.max(MIN_CHUNK, Math.floor(this.tokens * 0.75));
-    else if (stepMs < this.#maxStepMs / 2) this.tokens = Math.min(this.#max, Math.ceil(this.tokens * 1.25));
-  }
-}
-
-const MIN_CHUNK = 32;
-
-/** The times of the latest steps. */
-export class StepClock {
-  readonly #times: number[] = [];
-  #next = 0;
+/** Measures the time without progress while there is work. */
+export class ProgressClock {
   #since: number | null = null;
 
   /** Starts the time that `ageMs` returns, if the engine was idle. */
@@ -554,12 +453,6 @@ export class StepClock {
     this.#since = now;
   }
 
-  stepEnded(now: number, stepMs: number): void {
-    this.progressed(now);
-    this.#times[this.#next] = stepMs;
-    this.#next = (this.#next + 1) % MAX_SAMPLES;
-  }
-
   idle(): void {
     this.#since = null;
   }
@@ -568,14 +461,7 @@ export class StepClock {
   ageMs(now: number): number | null {
     return this.#since === null ? null : now - this.#since;
   }
-
-  /** Returns the median time of the last 100 steps, in milliseconds; 0 before the first step. */
-  medianMs(): number {
-    return this.#times.toSorted((a, b) => a - b)[this.#times.length >> 1] ?? 0;
-  }
 }
-
-const MAX_SAMPLES = 100;
 
 /**
  * Measures work as the smaller of elapsed time and CPU time. CPU time includes other threads that spin; elapsed time

@@ -19,6 +19,10 @@ export class Slot {
   choice: JobChoice | null = null;
   /** Increases with each admission and release; 0 if there is nothing to reuse. */
   lastUsed = 0;
+  /** Time to sample the last token that a grammar constrained, in milliseconds. */
+  samplingMs = 0;
+  /** Steps that other slots with grammars decoded since this slot did. */
+  stepsWaited = 0;
   /** Number of this slot's tokens in the current batch, without its draft. */
   scheduled = 0;
   /** Length of the draft that follows `tokens[filled - 1]` in `tokens` and in the current batch. */
@@ -49,6 +53,7 @@ export class Slot {
     this.prompted = choice.prompt.length;
     this.scope = choice.job.scope;
     this.choice = choice;
+    this.samplingMs = 0;
     this.lastUsed = now;
   }
 

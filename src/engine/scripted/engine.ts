@@ -131,7 +131,7 @@ export class ScriptedEngine implements Engine {
       slotsInUse: inUse,
       queued,
       lastStepAgeMs: inUse > 0 ? Math.round(stuckMs) : null,
-      medianStepMs: tokenMs,
+      expectedStepMs: tokenMs,
       ...this.#tokens,
       conversations: { entries: 0, bytes: 0, saves: 0, loads: 0, loadMs: 0 },
     };

@@ -283,14 +283,15 @@ test('a model that does not fit is refused with the figures', () => {
   );
 });
 
-function batchOf(slots: number, gpu: boolean): number {
-  return planMemory(DEFAULT_MODEL, { slots, contextTokens: 256 }, { ...LARGE, gpu }).batchTokens;
+function batchOf(slots: number, contextTokens: number, gpu: boolean): number {
+  return planMemory(DEFAULT_MODEL, { slots, contextTokens }, { ...LARGE, gpu }).batchTokens;
 }
 
-test('a batch on a CPU grows with the slots, up to the size of a batch on a GPU', () => {
+test('a batch on a CPU grows with the slots and in long contexts, up to the size of a batch on a GPU', () => {
   assert.deepEqual(
-    [1, 4, 8, 16, 32, 300].map((slots) => batchOf(slots, false)),
-    [128, 128, 256, 512, 512, 600],
+    [1, 4, 8, 16, 32].map((slots) => batchOf(slots, 256, false)),
+    [128, 128, 256, 512, 512],
   );
-  assert.equal(batchOf(1, true), 512);
+  assert.equal(batchOf(1, 8192, false), 512);
+  assert.equal(batchOf(1, 256, true), 512);
 });

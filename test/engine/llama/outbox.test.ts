@@ -2,15 +2,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { EventFrameReader, formatFrame } from '../../../src/engine/engine-protocol.ts';
+import { Job } from '../../../src/engine/llama/job.ts';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
-import type { GenerationEvent, TokenLogprob } from '../../../src/generation.ts';
+import type { EngineEvent } from '../../../src/engine/engine.ts';
+import type { TokenLogprob } from '../../../src/generation.ts';
 
 const token = (
   choice: number,
   text: string,
   completionTokens = 1,
   logprobs: TokenLogprob[] | null = null,
-): GenerationEvent => ({
+): EngineEvent => ({
   type: 'token',
   choice,
   text,
@@ -28,7 +30,7 @@ test('a waiting reader receives each event immediately', async () => {
 });
 
 /** A part of a choice: text, reasoning, the start of a call, or arguments. */
-type Part = Extract<GenerationEvent, { completionTokens: number }>;
+type Part = Extract<EngineEvent, { completionTokens: number }>;
 
 const part: fc.Arbitrary<Part> = fc
   .record({
@@ -89,7 +91,7 @@ test('a slow reader receives joined events, with every part of each choice in or
 
 test('unread arguments of a call are joined into one event, after the event that starts the call', async () => {
   const outbox = new Outbox();
-  const start: GenerationEvent = {
+  const start: EngineEvent = {
     type: 'tool-call',
     choice: 0,
     call: 0,
@@ -97,7 +99,7 @@ test('unread arguments of a call are joined into one event, after the event that
     name: 'f',
     completionTokens: 1,
   };
-  const piece = (text: string, completionTokens: number): GenerationEvent => ({
+  const piece = (text: string, completionTokens: number): EngineEvent => ({
     type: 'tool-arguments',
     choice: 0,
     call: 0,
@@ -109,7 +111,7 @@ test('unread arguments of a call are joined into one event, after the event that
   for (let i = 2; i <= 1000; i++) outbox.push(piece('x', i));
   outbox.push(token(0, 'b', 1001));
   outbox.close();
-  const events: GenerationEvent[] = [];
+  const events: EngineEvent[] = [];
   for await (const event of outbox) events.push(event);
   assert.deepEqual(events, [token(0, 'a'), start, piece('x'.repeat(999), 1000), token(0, 'b', 1001)]);
 });
@@ -163,7 +165,7 @@ test('a failure follows the unread events, and rejects a waiting reader', async 
 
 test('joined events have the IDs of all their tokens, and an event without IDs is not joined to one with IDs', async () => {
   const outbox = new Outbox();
-  const withIds = (text: string, completionTokens: number, ...tokenIds: number[]): GenerationEvent => ({
+  const withIds = (text: string, completionTokens: number, ...tokenIds: number[]): EngineEvent => ({
     type: 'token',
     choice: 0,
     text,
@@ -195,9 +197,9 @@ test('a reader that stops early cancels the request, and receives no more events
 });
 
 /** Returns all events, as the service reads them from the engine process. */
-async function readFrames(outbox: Outbox): Promise<GenerationEvent[]> {
+async function readFrames(outbox: Outbox): Promise<EngineEvent[]> {
   const reader = new EventFrameReader();
-  const events: GenerationEvent[] = [];
+  const events: EngineEvent[] = [];
   for await (const event of outbox) {
     const frame = Buffer.from(formatFrame(event));
     reader.push(frame.subarray(0, -1), events);
@@ -242,4 +244,30 @@ test('the frames of unread text, reasoning and arguments of any characters fit i
     }),
     { numRuns: 20, endOnFailure: true },
   );
+});
+
+test('the progress of a prompt is reported at most once a second, and not after it has been computed', async () => {
+  const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [
+    new Uint32Array(1000),
+  ]);
+  job.cachedTokens = 100;
+  job.start();
+  const now = performance.now();
+  for (const [tokens, atMs] of [
+    [200, 500],
+    [200, 1100],
+    [200, 1900],
+    [200, 2200],
+    [100, 4000],
+    [1, 9000],
+  ] as const)
+    job.promptComputed(tokens, now + atMs);
+  job.outbox.close();
+  const events: EngineEvent[] = [];
+  for await (const event of job.outbox) events.push(event);
+  assert.deepEqual(events, [
+    { type: 'started', promptTokens: 1000, cachedTokens: 100 },
+    { type: 'prefill', promptTokens: 1000, doneTokens: 500 },
+    { type: 'prefill', promptTokens: 1000, doneTokens: 900 },
+  ]);
 });
