@@ -220,7 +220,9 @@ const engine = z.strictObject({
     .min(1)
     .max(256)
     .optional()
-    .describe('CPU threads. Default: physical cores within the cgroup quota.'),
+    .describe(
+      'CPU threads. Fewer are used while other programs use the same cores. Default: physical cores within the cgroup quota.',
+    ),
   gpuLayers: z
     .union([z.int().min(0).max(10_000), z.literal('auto')])
     .default('auto')

@@ -14,6 +14,7 @@ import type {
 import type { Backend } from './backend.ts';
 import { SHORT_INPUT } from './memory.ts';
 import type { KvCache } from './memory.ts';
+import { ThreadCount } from './thread-count.ts';
 
 /**
  * The only module that creates and uses models, contexts, samplers and grammars of the native addon. Asserts that calls
@@ -182,7 +183,9 @@ export class NativeModel {
       kvCacheKeyType: type,
       kvCacheValueType: type,
     });
-    return new NativeContext(native, options.slots, options.batchTokens);
+    // A GPU computes while the threads wait.
+    const threads = this.#backend.kind === 'cpu' ? new ThreadCount(options.threads) : null;
+    return new NativeContext(native, options.slots, options.batchTokens, threads);
   }
 
   /**
@@ -348,6 +351,8 @@ export class NativeContext {
   /** Bytes that llama.cpp allocated for KV cache, recurrent state and compute buffers, in all memories. */
   readonly allocatedBytes: number;
   readonly #native: AddonContext;
+  /** Null if the number of threads never changes. */
+  readonly #threads: ThreadCount | null;
   /** 1 for each position of the batch whose logits were requested. */
   readonly #logits: Uint8Array;
   /** Sequences that were copied, or copied to, since the last decode, which copies their data. */
@@ -359,8 +364,9 @@ export class NativeContext {
   #sampling = 0;
   #disposed = false;
 
-  constructor(native: AddonContext, slots: number, batchTokens: number) {
+  constructor(native: AddonContext, slots: number, batchTokens: number, threads: ThreadCount | null) {
     this.#native = native;
+    this.#threads = threads;
     this.slots = slots;
     this.slotTokens = Math.floor(native.getContextSize() / slots);
     this.batchTokens = batchTokens;
@@ -410,12 +416,17 @@ export class NativeContext {
     assert(this.#added === this.#batch && this.#batch > 0, 'the batch is not full');
     this.#decoding = true;
     this.#batch = 0;
+    const [startedAt, usage] = [performance.now(), process.cpuUsage()];
     try {
       await this.#native.decodeBatch();
       this.#copied.clear();
     } finally {
       this.#decoding = false;
     }
+    if (this.#threads === null) return;
+    const { user, system } = process.cpuUsage(usage);
+    this.#threads.observe(performance.now() - startedAt, (user + system) / 1000);
+    this.#native.setThreads(this.#threads.current);
   }
 
   /** Samples the next token at a logit index of the last decode, and updates the sampler's state. */
@@ -591,7 +602,7 @@ export class NativeEmbeddingContext {
 
   /**
    * Returns the embedding of an input as the model's file pools it. All tokens must exist. `onBatch` is called after each
-   * batch.
+   * batch, and may throw to stop.
    */
   async embed(tokens: Uint32Array, threads: number, onBatch: () => void): Promise<Float64Array> {
     assert(!this.#disposed, 'the context is disposed');
