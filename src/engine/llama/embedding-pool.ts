@@ -8,18 +8,24 @@ interface Waiting {
   reject(reason: unknown): void;
 }
 
+/** Length from which an input leaves a thread to shorter ones, in tokens. */
+const LONG_INPUT = 2048;
+
 /** Number of batches whose durations are kept. */
 const MEASURED = 100;
 
 /**
  * Computes inputs in the order in which they were added. Contexts and threads are shared: with many inputs, each is
- * computed by one thread, because several would wait for each other; a single one gets all threads.
+ * computed by one thread, because several would wait for each other; a single one gets all threads. Long inputs take many
+ * seconds, and most models cannot stop in one, so they leave a thread for others, which then overtake them.
  */
 export class EmbeddingPool {
   readonly slots: number;
   readonly #batchTokens: number;
   readonly #idle: NativeEmbeddingContext[];
   #idleThreads: number;
+  /** Threads that long inputs may still use. */
+  #threadsForLong: number;
   readonly #waiting: Waiting[] = [];
   #started = false;
   /** Milliseconds per token of the last batches. */
@@ -38,9 +44,10 @@ export class EmbeddingPool {
     this.#batchTokens = batchTokens;
     this.#idle = [...contexts];
     this.#idleThreads = threads;
+    this.#threadsForLong = contexts.length > 1 ? Math.max(1, threads - 1) : threads;
   }
 
-  /** Returns the pooled embedding of an input. An aborted input is not started. */
+  /** Returns the pooled embedding of an input. An aborted input is not started, and ends after its current batch. */
   compute(tokens: Uint32Array, signal: AbortSignal): Promise<Float64Array> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ tokens, signal, resolve, reject });
@@ -87,28 +94,42 @@ export class EmbeddingPool {
   }
 
   #start(): void {
-    for (let input = this.#waiting[0]; input !== undefined; input = this.#waiting[0]) {
+    let next = 0;
+    for (let input = this.#waiting[0]; input !== undefined; input = this.#waiting[next]) {
       const dropped = this.#stopped ?? (input.signal.aborted ? { reason: input.signal.reason } : null);
       if (dropped !== null) {
-        this.#waiting.shift();
+        this.#waiting.splice(next, 1);
         input.reject(dropped.reason);
         continue;
       }
-      const context = this.#idleThreads > 0 ? this.#idle.pop() : undefined;
-      if (context === undefined) return;
-      const sharing = Math.min(this.#waiting.length, this.#idle.length + 1);
-      this.#waiting.shift();
-      void this.#run(input, context, Math.max(1, Math.floor(this.#idleThreads / sharing)));
+      const threads = this.#threadsFor(input);
+      const context = this.#idleThreads > 0 && threads > 0 ? this.#idle.pop() : undefined;
+      if (context !== undefined) {
+        this.#waiting.splice(next, 1);
+        void this.#run(input, context, threads);
+      } else if (threads === 0) next++;
+      else return;
     }
   }
 
+  /** Returns 0 for a long input that has to wait for another one. */
+  #threadsFor(input: Waiting): number {
+    const sharing = Math.min(this.#waiting.length, this.#idle.length);
+    const threads = Math.max(1, Math.floor(this.#idleThreads / sharing));
+    return isLong(input) ? Math.min(threads, this.#threadsForLong) : threads;
+  }
+
   async #run(input: Waiting, context: NativeEmbeddingContext, threads: number): Promise<void> {
-    const { tokens } = input;
+    const { tokens, signal } = input;
     this.#idleThreads -= threads;
+    if (isLong(input)) this.#threadsForLong -= threads;
     if (this.slotsInUse === 1) this.#lastStepAt = performance.now();
     const startedAt = performance.now();
     try {
-      const pooled = await context.embed(tokens, threads, () => (this.#lastStepAt = performance.now()));
+      const pooled = await context.embed(tokens, threads, () => {
+        this.#lastStepAt = performance.now();
+        signal.throwIfAborted();
+      });
       this.#speeds.push((performance.now() - startedAt) / tokens.length);
       if (this.#speeds.length > MEASURED) this.#speeds.shift();
       this.#promptTokens += tokens.length;
@@ -117,8 +138,13 @@ export class EmbeddingPool {
       input.reject(error);
     }
     this.#idleThreads += threads;
+    if (isLong(input)) this.#threadsForLong += threads;
     this.#idle.push(context);
     this.#start();
     if (this.slotsInUse === 0) this.#onIdle?.();
   }
+}
+
+function isLong({ tokens }: Waiting): boolean {
+  return tokens.length >= LONG_INPUT;
 }
