@@ -3,6 +3,10 @@
  * medians of several rounds. Prints ratios, because absolute times mean little on a shared machine.
  *
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
+ *
+ * Prompts of `--depths` and `--agents` also have the CPU time, which other load changes less. Only they are measured with:
+ *
+ *   --streams '' --queue-slots '' --prefix-slots '' --conversations '' --copying ''
  */
 import { readFileSync } from 'node:fs';
 import { mkdtempDisposable } from 'node:fs/promises';
@@ -10,6 +14,15 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import {
+  AGENT_NAMES,
+  agentPrompt,
+  isAgent,
+  busyLoops,
+  comparePrefill,
+  PREFILL_HEADER,
+  textPrompt,
+} from './engine-prefill.ts';
 import { startPair, startPeer, startSluice, type Server } from './servers.ts';
 import { median, quantile } from './statistics.ts';
 import { timeStream, type StreamTimes } from './stream-client.ts';
@@ -29,6 +42,12 @@ const { values: options } = parseArgs({
     conversations: { type: 'string', default: '12' },
     /** Numbers of callers whose responses repeat their prompts. */
     copying: { type: 'string', default: '1,2,4' },
+    /** Lengths of prompts, in thousands of tokens. */
+    depths: { type: 'string', default: '2,8,16' },
+    /** Agents whose first requests are imitated. */
+    agents: { type: 'string', default: AGENT_NAMES.join(',') },
+    /** Number of cores that other programs use while `depths` and `agents` are measured. */
+    busy: { type: 'string', default: '0' },
   },
 });
 if (options.model === undefined) throw new Error('--model is required: the path of a GGUF file.');
@@ -328,4 +347,20 @@ for (const callers of numbers(options.copying)) {
   console.log(
     `copying, ${callers} callers: ${ours?.toFixed(1)} / ${theirs?.toFixed(1)} tokens/s = ${ratio(result, ({ generatedPerSecond }) => generatedPerSecond)}`,
   );
+}
+
+const depths = numbers(options.depths);
+const agents = options.agents.split(',').filter((name) => isAgent(name));
+if (depths.length + agents.length > 0) {
+  const longest = Math.max(agents.length > 0 ? 20_480 : 0, ...depths.map((depth) => depth * 1280));
+  await using servers = await startBoth(1, longest);
+  using _ = busyLoops(Number(options.busy));
+  console.log(`first token of new prompts, ${options.busy} busy loops: Sluice / llama-server and the ratio`);
+  console.log(PREFILL_HEADER);
+  for (const depth of depths)
+    await comparePrefill(servers, `${depth},000`, rounds, (round) =>
+      textPrompt(MODEL_ID, depth * 1000, depth * 100 + round),
+    );
+  for (const agent of agents)
+    await comparePrefill(servers, agent, rounds, (round) => agentPrompt(MODEL_ID, agent, 10_000 + round));
 }

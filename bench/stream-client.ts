@@ -7,6 +7,8 @@ export interface StreamTimes {
   endedAt: number;
   /** Completion tokens, as reported by the server. */
   tokens: number;
+  /** As reported by the server. */
+  promptTokens: number;
 }
 
 /**
@@ -21,7 +23,13 @@ export function timeStream(
   onChunk: () => void = () => {},
 ): Promise<StreamTimes> {
   const payload = JSON.stringify({ ...body, stream: true });
-  const times: StreamTimes = { sentAt: performance.now(), chunksAt: [], endedAt: 0, tokens: 0 };
+  const times: StreamTimes = {
+    sentAt: performance.now(),
+    chunksAt: [],
+    endedAt: 0,
+    tokens: 0,
+    promptTokens: 0,
+  };
   return new Promise((resolve, reject) => {
     const headers: Record<string, string | number> = {
       'content-type': 'application/json',
@@ -42,12 +50,14 @@ export function timeStream(
       response.once('error', reject);
       response.once('end', () => {
         times.endedAt = performance.now();
-        const counted = [...tail.matchAll(/"completion_tokens":(\d+)/g)].at(-1)?.[1];
+        const last = (name: string) => [...tail.matchAll(RegExp(`"${name}":(\\d+)`, 'g'))].at(-1)?.[1];
+        const counted = last('completion_tokens');
         if (response.statusCode !== 200 || counted === undefined) {
           reject(new Error(`${url} returned ${response.statusCode}: ${tail.slice(0, 300)}`));
           return;
         }
         times.tokens = Number(counted);
+        times.promptTokens = Number(last('prompt_tokens') ?? 0);
         resolve(times);
       });
     });
