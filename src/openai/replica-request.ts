@@ -328,7 +328,9 @@ function formatMessage(message: Message, dialect: ServerDialect, field: Reasonin
       if (dialect === 'tgi') {
         return [...(content ? [{ role, content }] : []), { role, tool_calls: calls }];
       }
-      return [{ role, content, ...reasoningOf(reasoning, field), tool_calls: calls }];
+      // Providers that require the field, such as DeepSeek, accept an empty text from a turn without reasoning.
+      const required = dialect === 'openai' ? (reasoning ?? '') : reasoning;
+      return [{ role, content, ...reasoningOf(required, field), tool_calls: calls }];
     }
   }
 }

@@ -282,6 +282,25 @@ test('`openai` gets the reasoning of earlier turns only in the configured field'
   assert.deepEqual(sent('reasoning_content'), [{ ...message, reasoning_content: 'r' }]);
 });
 
+test('`openai` gets the configured field in turns with calls even without reasoning, because DeepSeek requires it', () => {
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const { request } = chat({
+    messages: [
+      { role: 'assistant', content: 'x' },
+      { role: 'assistant', content: null, tool_calls: [call] },
+      { role: 'tool', tool_call_id: 'a', content: 'y' },
+    ],
+  });
+  const reasoningIn = (dialect: 'openai' | 'llama-server', reasoningField?: 'reasoning_content') => {
+    const options = { model: 'm', stream: false, dialect, cacheOff: false, maxTokens: null, reasoningField };
+    const messages = formatRequest(request, options).messages as Record<string, unknown>[];
+    return messages.slice(0, 2).map((message) => message['reasoning_content']);
+  };
+  assert.deepEqual(reasoningIn('openai', 'reasoning_content'), [undefined, '']);
+  assert.deepEqual(reasoningIn('openai'), [undefined, undefined]);
+  assert.deepEqual(reasoningIn('llama-server'), [undefined, undefined]);
+});
+
 test('fields that the server refused are renamed or left out', () => {
   const sent = (request: GenerationRequest) => {
     const refused = new Set(['max_tokens', 'stream_options'] as const);
