@@ -155,7 +155,7 @@ interface GenerationRequestBase {
    */
   maxTokens: number | null;
   sampling: Sampling;
-  /** Up to 4 sequences, none empty. */
+  /** A few sequences, none empty. */
   stop: readonly string[];
   /** Choices per prompt, at least 1. */
   choices: number;

@@ -44,15 +44,22 @@ export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, n
     'Maximum number of tokens to generate, including thinking. If the context has no room for so many, fewer are generated, with a note.',
 });
 
+/** More than in OpenAI's API, because Anthropic's clients send them. */
+export const MAX_STOP_SEQUENCES = 16;
+
 export const stopSequences = structured(
   'stop_sequences',
   'array of strings',
   {
     type: 'array',
-    maxItems: chat.MAX_STOP_SEQUENCES,
+    maxItems: MAX_STOP_SEQUENCES,
     items: { type: 'string', minLength: 1, maxLength: chat.MAX_STOP_LENGTH },
   },
-  { bounds: chat.stop.bounds, default: 'none', description: chat.stop.description },
+  {
+    bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${chat.MAX_STOP_LENGTH} characters`,
+    default: 'none',
+    description: `${chat.stop.description} Some servers refuse more than ${chat.MAX_STOP_SEQUENCES}.`,
+  },
 );
 
 export const tools = structured(

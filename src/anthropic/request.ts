@@ -55,7 +55,7 @@ export function parseMessagesRequest(
     messages: conversation.messages,
     maxTokens: clampTokens(body.read(fields.maxTokens)),
     sampling: parseSampling(body),
-    stop: parseStop(body.raw(fields.stopSequences), fields.stopSequences.path),
+    stop: parseStop(body.raw(fields.stopSequences), fields.stopSequences.path, fields.MAX_STOP_SEQUENCES),
     choices: 1,
     logprobs: null,
     responseFormat: parseFormat(output),

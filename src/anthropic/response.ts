@@ -1,5 +1,11 @@
 import type { ServiceError } from '../errors.ts';
-import { NO_USAGE, type FinishReason, type GenerationEvent, type Usage } from '../generation.ts';
+import {
+  estimatedPromptTokens,
+  NO_USAGE,
+  type FinishReason,
+  type GenerationEvent,
+  type Usage,
+} from '../generation.ts';
 import { CHARACTER_BYTES } from '../openai/json-heap.ts';
 import type { ResponseStream, WholeResponse } from '../protocol.ts';
 import { CallBlock, frame, TextBlock, ThinkingBlock, type Block, type Emit } from './blocks.ts';
@@ -87,7 +93,12 @@ class MessageWriter {
     switch (event.type) {
       case 'started': {
         const { promptTokens, cachedTokens } = event;
-        this.#usage = { ...NO_USAGE, promptTokens: promptTokens ?? 0, cachedTokens: cachedTokens ?? 0 };
+        this.#usage = {
+          ...NO_USAGE,
+          // Clients show how full the context is. Some servers report the count only at the end.
+          promptTokens: promptTokens ?? estimatedPromptTokens(this.#request.generation),
+          cachedTokens: cachedTokens ?? 0,
+        };
         this.#emit?.(frame('message_start', { message: this.message }));
         break;
       }

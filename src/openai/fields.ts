@@ -245,8 +245,8 @@ export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
 
 // Fields that only chats have: messages, tools and reasoning.
 
-/** Functions per request, as in OpenAI's API. */
-export const MAX_TOOLS = 128;
+/** Functions per request. OpenAI's API accepts 128, but agents with many MCP servers have more. */
+export const MAX_TOOLS = 1024;
 /** Maximum size of `tools`, in characters of JSON. */
 export const MAX_TOOLS_CHARACTERS = 1_048_576;
 /** Maximum length of the description of a function, in code points. */

@@ -204,13 +204,15 @@ function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
   return biases;
 }
 
-export function parseStop(value: unknown, path = 'stop'): readonly string[] {
+export function parseStop(
+  value: unknown,
+  path = 'stop',
+  most = fields.MAX_STOP_SEQUENCES,
+): readonly string[] {
   if (value === null) return [];
   if (typeof value === 'string') return [parseStopSequence(value, path)];
   if (!Array.isArray(value)) throw wrongType(path, 'a string or an array of strings', value);
-  if (value.length > fields.MAX_STOP_SEQUENCES) {
-    throw wrongValue(path, `at most ${fields.MAX_STOP_SEQUENCES} strings`);
-  }
+  if (value.length > most) throw wrongValue(path, `at most ${most} strings`);
   return value.map((sequence, index) => parseStopSequence(sequence, `${path}[${index}]`));
 }
 

@@ -268,9 +268,10 @@ test('the model gets a short name for a tool with a long one', () => {
   assert.deepEqual(messages[1], turn(null, [{ id: '1', name: short, arguments: '{}' }]));
 });
 
-test('200 tools are refused, unless most of them are deferred', () => {
-  const tools = (more: object) => Array.from({ length: 200 }, (_, index) => tool(`f${index}`, more));
-  assertRefused({ tools: tools({}) }, 'invalid_value', 'tools', /at most 128 tools/);
+test('more than 1,024 tools are refused, unless most of them are deferred', () => {
+  const tools = (more: object) => Array.from({ length: 1025 }, (_, index) => tool(`f${index}`, more));
+  assert.equal(read({ tools: tools({}).slice(1) }).request.tools.length, 1024);
+  assertRefused({ tools: tools({}) }, 'invalid_value', 'tools', /at most 1024 tools/);
   assert.equal(read({ tools: tools({ defer_loading: true }) }).request.tools.length, 0);
 });
 
@@ -322,7 +323,7 @@ test('thinking and effort become the reasoning effort', () => {
 test('the other fields become those of a chat', () => {
   const { request, parsed } = read({
     max_tokens: 9,
-    stop_sequences: ['a', 'b'],
+    stop_sequences: ['a', 'b', 'c', 'd', 'e'],
     temperature: 0.5,
     top_p: 0.9,
     top_k: 40,
@@ -335,7 +336,7 @@ test('the other fields become those of a chat', () => {
   const { temperature, topP, topK } = sampling;
   assert.deepEqual(
     [maxTokens, stop, temperature, topP, topK, stream, endUser],
-    [9, ['a', 'b'], 0.5, 0.9, 40, true, 'u'],
+    [9, ['a', 'b', 'c', 'd', 'e'], 0.5, 0.9, 40, true, 'u'],
   );
   assert.deepEqual(responseFormat, {
     type: 'json_schema',

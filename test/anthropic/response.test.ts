@@ -52,6 +52,18 @@ test('a message without tokens has no blocks', () => {
   );
 });
 
+test('message_start has an estimate of the tokens if the server reports them only at the end', () => {
+  const usageAtStart = (promptTokens: number | null, cachedTokens: number | null) => {
+    const started: GenerationEvent = { type: 'started', promptTokens, cachedTokens };
+    const fields = { messages: [{ role: 'user', content: 'x'.repeat(400) }] };
+    const [first] = streamOf(fields, [started, ...ending()]);
+    const { input_tokens, cache_read_input_tokens } = first?.message?.usage ?? {};
+    return [input_tokens, cache_read_input_tokens];
+  };
+  assert.deepEqual(usageAtStart(null, null), [100, 0]);
+  assert.deepEqual(usageAtStart(9, 2), [7, 2]);
+});
+
 test('arguments that are not the JSON of an object are a member of one', () => {
   for (const text of ['{"a":', '[1]', 'x']) {
     const message = respond({}, [STARTED, ...call('c', 'f', text), ...ending('length')]);

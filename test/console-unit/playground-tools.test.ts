@@ -87,7 +87,7 @@ test('errors of tools name the path of the value', () => {
   // The service takes null for a field that is missing.
   assert.equal(toolsError([{ type: 'function', function: { name: 'a', params: null }, x: null }]), null);
   assert.match(fault(named, named), /^tools\[1\]\.name is already used: a/);
-  assert.match(fault(...Array.from({ length: MAX_TOOLS + 1 }, (_, at) => ({ name: `f${at}` }))), /128/);
+  assert.match(fault(...Array.from({ length: MAX_TOOLS + 1 }, (_, at) => ({ name: `f${at}` }))), /1024/);
 });
 
 test('the console accepts the tools that the service accepts', () => {

@@ -428,10 +428,11 @@ test('tools of the input join the others', () => {
   assert.deepEqual(notes, []);
 });
 
-test('more than 128 tools are refused, wherever they are', () => {
-  const many = Array.from({ length: 200 }, (_, index) => fn(`f${index}`));
-  assertRefused({ tools: many }, 'invalid_value', 'tools', /128/);
-  assertRefused({ tools: [{ type: 'namespace', name: 'n', tools: many }] }, 'invalid_value', 'tools', /128/);
+test('more than 1,024 tools are refused, wherever they are', () => {
+  const many = Array.from({ length: 1025 }, (_, index) => fn(`f${index}`));
+  assert.equal(read({ tools: many.slice(1) }).request.tools.length, 1024);
+  assertRefused({ tools: many }, 'invalid_value', 'tools', /1024/);
+  assertRefused({ tools: [{ type: 'namespace', name: 'n', tools: many }] }, 'invalid_value', 'tools', /1024/);
 });
 
 test('a tool choice names a tool of the request', () => {

@@ -1,7 +1,7 @@
 import { isObject, readJson } from '../../format/json.ts';
 
 /** The bounds of the API: see `docs/api.md`. */
-export const MAX_TOOLS = 128;
+export const MAX_TOOLS = 1024;
 /** Maximum size of all tools, in characters of JSON. */
 export const MAX_TOOLS_LENGTH = 1_048_576;
 /** Maximum length of the description of a function, in code points. */
