@@ -5,6 +5,10 @@ export const ERRORS = {
   invalid_value: [400, 'The value of a field is outside its bounds.'],
   invalid_type: [400, 'A field has the wrong type.'],
   unsupported_parameter: [400, 'A field is unknown, or is not supported by the engine of this model.'],
+  invalid_encrypted_content: [
+    400,
+    'The `encrypted_content` of a reasoning item was not created by this service for the account, or was changed.',
+  ],
   context_length_exceeded: [400, 'The prompt does not fit into the context length of the model.'],
   schema_too_slow: [400, 'Checking a token against a schema in `response_format` or `tools` took too long.'],
   request_crashed_engine: [

@@ -60,7 +60,13 @@ export type Message =
       toolCalls: readonly ToolCall[];
     }
   /** The result of a tool call. */
-  | { role: 'tool'; toolCallId: string; content: string };
+  | {
+      role: 'tool';
+      toolCallId: string;
+      content: string;
+      /** In order. Absent: none. */
+      images?: readonly Image[];
+    };
 
 export type Role = Message['role'];
 
@@ -440,11 +446,16 @@ export function toolsOf(request: GenerationRequest): readonly Tool[] {
 export function imagesOf(request: GenerationRequest): readonly Image[] {
   switch (request.kind) {
     case 'chat':
-      return request.messages.flatMap((message) => (message.role === 'user' ? (message.images ?? []) : []));
+      return request.messages.flatMap(imagesOfMessage);
     case 'text':
     case 'embedding':
       return [];
   }
+}
+
+/** Returns the images of a message, in order. */
+export function imagesOfMessage(message: Message): readonly Image[] {
+  return 'images' in message ? (message.images ?? []) : [];
 }
 
 /** Returns the texts and images of a message in their order. No text is empty. */
@@ -460,21 +471,22 @@ export function contentParts(content: string, images: readonly Image[]): readonl
   return parts;
 }
 
-/** Returns the text of a message with a marker in the place of each image. */
-export function textWithMarkers(content: string, images: readonly Image[]): string {
-  return contentParts(content, images)
-    .map((part) => (typeof part === 'string' ? part : '[image]'))
-    .join('');
+/** What models get in the place of an image in a text. */
+export const IMAGE_MARKER = '[image]';
+
+/** Returns a message with a text in the place of each of its images. */
+export function withImageText(message: Message, text: string): Message {
+  if (!('images' in message)) return message;
+  const { images = [], ...rest } = message;
+  const parts = contentParts(message.content, images);
+  return { ...rest, content: parts.map((part) => (typeof part === 'string' ? part : text)).join('') };
 }
 
 /** Returns the request with markers in the places of its images. */
 export function withoutImages(request: GenerationRequest): GenerationRequest {
   switch (request.kind) {
     case 'chat': {
-      const messages = request.messages.map((message): Message => {
-        if (message.role !== 'user' || message.images === undefined) return message;
-        return { role: 'user', content: textWithMarkers(message.content, message.images) };
-      });
+      const messages = request.messages.map((message) => withImageText(message, IMAGE_MARKER));
       return { ...request, messages };
     }
     case 'text':
@@ -623,9 +635,9 @@ function variableTexts(variables: ChatRequest['templateVariables']): readonly st
 function messageText(message: Message): string {
   switch (message.role) {
     case 'system':
-    case 'tool':
       return message.content;
-    case 'user': {
+    case 'user':
+    case 'tool': {
       const { content, images = [] } = message;
       if (images.length === 0) return content;
       const parts = contentParts(content, images);

@@ -1,14 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { Message } from '../generation.ts';
 import type { Notes } from '../notes.ts';
-import {
-  Content,
-  noteMovedImages,
-  imageOfOther,
-  readImageData,
-  readImageUrl,
-  textOnly,
-} from '../openai/images.ts';
+import { Content, imageOfOther, readImageData, readImageUrl, textOnly } from '../openai/images.ts';
 import { idList, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../openai/request-body.ts';
 import { Turns } from '../openai/turns.ts';
@@ -17,6 +10,7 @@ import {
   asString,
   checkWellFormed,
   displayName,
+  jsonObject,
   missing,
   noteUnknown,
   unsupported,
@@ -61,12 +55,16 @@ const RESULT_FIELDS = new Set([
 ]);
 const IMAGE_FIELDS = new Set(['type', 'source', 'cache_control']);
 const SOURCE_FIELDS = new Set(['type', 'media_type', 'data', 'url', 'file_id']);
+const DOCUMENT_FIELDS = new Set(['type', 'source', 'title', 'context', 'citations', 'cache_control']);
+const TEXT_SOURCE_FIELDS = new Set(['type', 'media_type', 'data']);
+const CONTENT_SOURCE_FIELDS = new Set(['type', 'content']);
+const SEARCH_RESULT_FIELDS = new Set(['type', 'source', 'title', 'content', 'citations', 'cache_control']);
 const THINKING_FIELDS = new Set(['type', 'thinking', 'signature', 'cache_control']);
 
 /** Between the texts of blocks. */
 const SEPARATOR = '\n\n';
 
-/** Blocks whose content a model would have to read. */
+/** Blocks whose content a model would have to read. The first two are read where text can come from a file. */
 export const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 'container_upload']);
 
 /** The beginning of a system block of Claude Code. It changes with each request, so no prefix would ever be found again. */
@@ -86,8 +84,7 @@ class Conversation {
   }
 
   addSystem(content: unknown, path: string): void {
-    const text = textOnly(this.#content(content, path));
-    if (text !== '') this.#turns.addSystem(text);
+    this.#turns.addSystem(textOnly(this.#content(content, path)));
   }
 
   add(message: JsonObject, index: number): void {
@@ -95,7 +92,7 @@ class Conversation {
     noteUnknown(message, MESSAGE_FIELDS, this.#notes, `${path}.`);
     const { role = null, content = null } = message;
     if (role === null) throw missing(`${path}.role`);
-    if (content === null) throw missing(`${path}.content`);
+    if (content === null && role !== 'assistant') throw missing(`${path}.content`);
     const at = `${path}.content`;
     switch (role) {
       case 'user':
@@ -103,7 +100,7 @@ class Conversation {
         break;
       case 'assistant':
         if (!this.#turns.isOpen) this.#refusePending();
-        this.#addAssistant(content, at);
+        this.#addAssistant(content ?? '', at);
         this.#assistant = index;
         break;
       case 'system':
@@ -125,7 +122,7 @@ class Conversation {
   }
 
   end(): ParsedMessages {
-    return { messages: this.#turns.messages(), loadedTools: this.#loadedTools };
+    return { messages: this.#turns.messagesOrEmpty(), loadedTools: this.#loadedTools };
   }
 
   /** Adds the results of a message before its text, because they must follow the calls. */
@@ -136,9 +133,7 @@ class Conversation {
       if (type === 'tool_result') {
         this.#addResult(block, at);
         results++;
-      } else if (type === 'text') parts.addText(this.#textOf(block, at));
-      else if (type === 'image') parts.addImage(this.#image(block, at), null);
-      else this.#ignore(type, at);
+      } else this.#addTo(parts, block, type, at);
     }
     if (!parts.isEmpty || results === 0) this.#turns.addUser(parts);
   }
@@ -183,14 +178,11 @@ class Conversation {
   #addResult(block: JsonObject, path: string): void {
     noteUnknown(block, RESULT_FIELDS, this.#notes, `${path}.`);
     const id = parseCallId(block['tool_use_id'] ?? null, `${path}.tool_use_id`);
-    const { content = '', is_error: isError = false } = block;
+    const { content = null, is_error: isError = false } = block;
     if (isError !== null && typeof isError !== 'boolean')
       throw wrongType(`${path}.is_error`, 'a boolean', isError);
     const parts = this.#content(content ?? '', `${path}.content`);
-    noteMovedImages(parts, this.#notes);
-    const text = parts.withMarkers();
-    // Models know no other sign of an error.
-    if (!this.#turns.addResult(id, isError === true ? `Error: ${text}` : text, parts.images)) {
+    if (!this.#turns.addResult(id, isError === true ? asError(parts) : parts)) {
       throw refused(
         path,
         `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList([id])}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
@@ -212,15 +204,77 @@ class Conversation {
     const parts = new Content(SEPARATOR);
     for (const { block, type, at } of this.#blocks(content, path)) {
       if (type === 'tool_reference') parts.addText(this.#reference(block, at));
-      else if (type === 'image') parts.addImage(this.#image(block, at), null);
-      else if (type !== 'text') this.#ignore(type, at);
-      else {
-        const text = this.#textOf(block, at);
-        if (text.startsWith(BILLING)) this.#notes.add(at, 'left out (billing header)');
-        else parts.addText(text);
-      }
+      else if (type === 'text' && this.#textOf(block, at).startsWith(BILLING))
+        this.#notes.add(at, 'left out (billing header)');
+      else this.#addTo(parts, block, type, at);
     }
     return parts;
+  }
+
+  /** Adds a block of a user or system message, of a result or of a document. */
+  #addTo(parts: Content, block: JsonObject, type: string, path: string): void {
+    switch (type) {
+      case 'text':
+        parts.addText(this.#textOf(block, path));
+        break;
+      case 'image':
+        parts.addImage(this.#image(block, path), null);
+        break;
+      case 'document':
+        this.#addDocument(parts, block, path);
+        break;
+      case 'search_result':
+        this.#addSearchResult(parts, block, path);
+        break;
+      default:
+        this.#ignore(type, path);
+    }
+  }
+
+  /** A document of which a model gets the text, such as a file that Claude Code attaches. */
+  #addDocument(parts: Content, block: JsonObject, path: string): void {
+    noteUnknown(block, DOCUMENT_FIELDS, this.#notes, `${path}.`);
+    this.#noteCitations(block, path);
+    for (const name of ['title', 'context']) parts.addText(asString(block[name] ?? '', `${path}.${name}`));
+    const at = `${path}.source`;
+    const { source: given = null } = block;
+    if (given === null) throw missing(at);
+    const source = asObject(given, at);
+    const { type = null, data = null, content = null } = source;
+    switch (type) {
+      case 'text':
+        noteUnknown(source, TEXT_SOURCE_FIELDS, this.#notes, `${at}.`);
+        if (data === null) throw missing(`${at}.data`);
+        parts.addText(asString(data, `${at}.data`));
+        break;
+      case 'content':
+        noteUnknown(source, CONTENT_SOURCE_FIELDS, this.#notes, `${at}.`);
+        if (content === null) throw missing(`${at}.content`);
+        for (const each of this.#blocks(content, `${at}.content`))
+          this.#addTo(parts, each.block, each.type, each.at);
+        break;
+      default:
+        if (type === null) throw missing(`${at}.type`);
+        if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
+        throw unsupported(
+          `${at}.type`,
+          'must be `text` or `content`, because models read only the text of documents',
+        );
+    }
+  }
+
+  #addSearchResult(parts: Content, block: JsonObject, path: string): void {
+    noteUnknown(block, SEARCH_RESULT_FIELDS, this.#notes, `${path}.`);
+    this.#noteCitations(block, path);
+    for (const name of ['title', 'source']) parts.addText(asString(block[name] ?? '', `${path}.${name}`));
+    const { content = null } = block;
+    if (content === null) throw missing(`${path}.content`);
+    for (const each of this.#blocks(content, `${path}.content`))
+      this.#addTo(parts, each.block, each.type, each.at);
+  }
+
+  #noteCitations({ citations = null }: JsonObject, path: string): void {
+    if (jsonObject(citations)['enabled'] === true) this.#notes.add(`${path}.citations`, 'ignored');
   }
 
   #image(block: JsonObject, path: string): ReturnType<typeof readImageUrl> {
@@ -290,6 +344,12 @@ class Conversation {
       yield { block, type, at };
     }
   }
+}
+
+/** Returns the content of a result that is an error. Models know no other sign of one. */
+function asError({ text, images }: Content): Pick<Content, 'text' | 'images'> {
+  const start = 'Error: ';
+  return { text: start + text, images: images.map((image) => ({ ...image, at: image.at + start.length })) };
 }
 
 /** The error for blocks that do not fit together, in the words of Anthropic's API, which agents match. */

@@ -107,9 +107,14 @@ const stop = { stop_reason: stopReason, stop_sequence: nullable(string), stop_de
 const index = integer;
 
 const SCHEMAS = {
-  MessagesMessage: object({ role: { enum: ['user', 'assistant', 'system'] }, content: contents }),
+  MessagesMessage: {
+    anyOf: [
+      object({ role: { enum: ['user', 'system'] }, content: contents }),
+      object({ role: { const: 'assistant' }, content: nullable(contents) }, 'content'),
+    ],
+  },
   MessagesBlock: {
-    description: 'Blocks of other types are ignored with a note, except documents, which are refused.',
+    description: 'Blocks of other types are ignored with a note, except files, which are refused.',
     anyOf: [
       text,
       typed(
@@ -131,6 +136,24 @@ const SCHEMAS = {
           anyOf: [typed('base64', { media_type: string, data: string }), typed('url', { url: imageUrl })],
         },
       }),
+      typed(
+        'document',
+        {
+          source: {
+            anyOf: [typed('text', { data: string }), typed('content', { content: contents })],
+          },
+          title: nullable(string),
+          context: nullable(string),
+        },
+        'title',
+        'context',
+      ),
+      typed(
+        'search_result',
+        { title: nullable(string), source: nullable(string), content: contents },
+        'title',
+        'source',
+      ),
       objectOfOtherType('text', 'thinking', 'tool_use', 'tool_result', 'tool_reference', 'image', ...MEDIA),
     ],
   },

@@ -304,7 +304,7 @@ const messages = listOf(
     system: text,
     // Engines read only text, and the service sends them nothing else.
     user: fieldsOf<Omit<MessageOf<'user'>, 'role'>>({ content: string, images: absent }),
-    tool: fieldsOf<Omit<MessageOf<'tool'>, 'role'>>({ toolCallId: string, content: string }),
+    tool: fieldsOf<Omit<MessageOf<'tool'>, 'role'>>({ toolCallId: string, content: string, images: absent }),
     assistant: fieldsOf<Omit<MessageOf<'assistant'>, 'role'>>({
       content: orNull(string),
       reasoning: orNull(string),

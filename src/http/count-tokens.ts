@@ -42,7 +42,7 @@ async function respondWithCount(
   const notes = new Notes(isStrict(request.raw, caller));
   const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });
   const model = modelOf(context, generation, caller);
-  admitImages(generation, model.images());
+  admitImages(generation, model.images(), notes);
   const limitHeaders = await countRequest(context.inference.accounting, request.id, caller, model.id);
   const stop = new AbortController();
   reply.raw.once('close', () => {

@@ -225,7 +225,7 @@ export function parse(
     sealer: context.sealing.of(caller.accountId),
   });
   const model = modelOf(context, parsed.generation, caller);
-  admitImages(parsed.generation, model.images());
+  admitImages(parsed.generation, model.images(), notes);
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
   const card = model.card();
   if (card !== null) {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
-import { imagesOf, type GenerationRequest } from '../generation.ts';
+import { imagesOf, imagesOfMessage, type GenerationRequest } from '../generation.ts';
 import type { Log } from '../log.ts';
 import type { RequestIdentity } from './request-accounting.ts';
 
@@ -199,8 +199,8 @@ function withoutUrls(request: GenerationRequest): object {
   switch (request.kind) {
     case 'chat': {
       const messages = request.messages.map((message) => {
-        if (message.role !== 'user' || message.images === undefined) return message;
-        return { ...message, images: message.images.map((image) => ({ ...image, url: '' })) };
+        const images = imagesOfMessage(message).map((image) => ({ ...image, url: '' }));
+        return images.length === 0 ? message : { ...message, images };
       });
       return { ...request, messages };
     }

@@ -292,7 +292,7 @@ export const messages = structured(
     required: true,
     bounds: 'at least 1',
     description:
-      'The messages of the conversation, in order. Assistant messages can be sent back unchanged: `refusal: null` and `annotations` are accepted.',
+      'The messages of the conversation, in order. Assistant messages can be sent back unchanged. System messages without text have no effect.',
   },
 );
 
@@ -313,16 +313,13 @@ export const messageContent = structured(
   'messages[].content',
   'string or array of parts',
   {
-    oneOf: [
-      { type: 'string' },
-      { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/ContentPart' } },
-    ],
+    oneOf: [{ type: 'string' }, { type: 'array', items: { $ref: '#/components/schemas/ContentPart' } }],
   },
   {
     kinds: CHAT,
-    required: true,
+    default: 'required for the roles `system` and `user`',
     description:
-      'Text of the message, or parts of the types `text` and `image_url`; other types are refused. Texts are joined without a separator. May be null in assistant messages with `tool_calls` or reasoning.',
+      'Text of the message, or parts of the types `text`, `image_url` and `refusal`; other types are refused. Texts are joined without a separator. May be null in messages of the roles `assistant` and `tool`.',
   },
 );
 
@@ -336,7 +333,7 @@ export const messageImage = structured(
     feature: 'images',
     bounds: 'a data URI, or an `https` URL if the model takes URLs',
     description:
-      'An image of a user message: `{"url","detail"}`, in a part of the type `image_url`. PNG, JPEG, GIF or WebP.',
+      'An image of a user message or of the result of a tool: `{"url","detail"}`, in a part of the type `image_url`. PNG, JPEG, GIF or WebP.',
   },
 );
 
@@ -372,6 +369,17 @@ export const messageReasoningContent = structured(
     kinds: CHAT,
     description:
       'Reasoning of an earlier response. Sent to models whose chat template uses it; most ignore the reasoning of earlier turns.',
+  },
+);
+
+export const messageRefusal = structured(
+  'messages[].refusal',
+  'string',
+  { type: 'string' },
+  {
+    kinds: CHAT,
+    description:
+      'Text of an assistant message that another service returned instead of `content`. Responses of Sluice have none.',
   },
 );
 
@@ -477,7 +485,6 @@ const notedInChat = (path: string, description: string, ...neutral: unknown[]): 
 
 /** Fields that agents and other providers' clients send, and that cannot be honored. */
 const NOTED: readonly Field[] = [
-  notedInChat('messages[].refusal', 'Responses never have a refusal.'),
   notedInChat('messages[].audio', 'Only text is supported.'),
   notedInChat('audio', 'Only text is supported.'),
   notedInChat('prediction', 'Predicted outputs are not supported.'),
@@ -532,6 +539,7 @@ const OWN_FIELDS: readonly Field[] = [
   messageToolCallId,
   messageReasoningContent,
   messageReasoning,
+  messageRefusal,
   prompt,
   stream,
   streamOptions,

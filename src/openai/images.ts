@@ -3,11 +3,14 @@ import { crc32 } from 'node:zlib';
 import {
   IMAGE_DETAILS,
   imagesOf,
-  textWithMarkers,
+  imagesOfMessage,
+  withImageText,
+  type ChatRequest,
   type GenerationRequest,
   type Image,
   type ImageDetail,
   type ImageLimits,
+  type Message,
 } from '../generation.ts';
 import type { ServiceError } from '../errors.ts';
 import type { Notes } from '../notes.ts';
@@ -43,17 +46,14 @@ export class Content {
     return this.#images;
   }
 
-  /** Whether nothing was added. */
+  /** Whether it has neither text nor images. */
   get isEmpty(): boolean {
-    return this.#images.length === 0 && !this.#endsWithText;
+    return this.#images.length === 0 && this.#text === '';
   }
 
-  /** Returns the text with a marker in the place of each image. */
-  withMarkers(): string {
-    return textWithMarkers(this.#text, this.#images);
-  }
-
+  /** An empty text changes nothing. */
   addText(text: string): void {
+    if (text === '') return;
     this.#text += this.#endsWithText ? this.#separator + text : text;
     this.#endsWithText = true;
   }
@@ -64,20 +64,15 @@ export class Content {
   }
 }
 
-/** Returns the text of a message that is not one of the user. Throws `unsupported_parameter` if it has an image. */
+/** Returns the text of a message of the system or the assistant. Throws `unsupported_parameter` if it has an image. */
 export function textOnly({ text, images: [image] }: Content): string {
   if (image === undefined) return text;
   throw imageOfOther(image.path);
 }
 
-/** The error for an image of a message that is not one of the user. */
+/** The error for an image of a message of the system or the assistant. */
 export function imageOfOther(path: string): ServiceError {
-  return unsupported(path, 'is an image, and only messages of the role `user` can have images');
-}
-
-/** Notes the images of the result of a call: models take them only in messages of the user. */
-export function noteMovedImages({ images }: Content, notes: Notes): void {
-  for (const { path } of images) notes.add(path, 'sent in a user message (image of a result)');
+  return unsupported(path, 'is an image, and only messages of the user and results of tools can have images');
 }
 
 /** Reads the URL of an image: a data URI, or an `https` URL. Throws a 400 with its path. */
@@ -266,19 +261,53 @@ for (const [address, prefix] of [
 ] as const)
   SPECIAL.addSubnet(address, prefix, 'ipv6');
 
+/** What a model that takes only text gets in the place of an image. */
+const LEFT_OUT = '[image left out: this model takes only text]';
+
 /**
  * Checks the images of a request against the bounds of its model, and notes in the request how many tokens they may take.
- * `limits`: null if the model takes only text. Throws a 400 with the path of the image.
+ * `limits`: null if the model takes only text. It gets a text in the place of images in results and before the newest
+ * message of the user, because agents send their whole history with each request. Throws a 400 with the path of the image.
  */
-export function admitImages(request: GenerationRequest, limits: ImageLimits | null): void {
-  const images = imagesOf(request);
-  const [first] = images;
-  if (first === undefined) return;
-  if (limits === null) {
-    const why =
-      'is an image, and this model takes only text; use a model whose `architecture.modality` in `GET /v1/models` is `text+image->text`';
-    throw unsupported(first.path, why);
+export function admitImages(request: GenerationRequest, limits: ImageLimits | null, notes: Notes): void {
+  switch (request.kind) {
+    case 'chat':
+      if (!request.messages.some((message) => imagesOfMessage(message).length > 0)) return;
+      if (limits === null) leaveOutImages(request, notes);
+      else checkImages(request, limits, notes);
+      break;
+    case 'text':
+    case 'embedding':
   }
+}
+
+function leaveOutImages(request: ChatRequest, notes: Notes): void {
+  const { messages } = request;
+  const newest = startOfNewest(messages);
+  for (const [index, message] of messages.entries()) {
+    for (const { path } of imagesOfMessage(message)) {
+      if (message.role === 'user' && index >= newest) {
+        const why =
+          'is an image, and this model takes only text; use a model whose `architecture.modality` in `GET /v1/models` is `text+image->text`';
+        throw unsupported(path, why);
+      }
+      notes.add(path, 'left out (this model takes only text)');
+    }
+  }
+  request.messages = messages.map((message) => withImageText(message, LEFT_OUT));
+}
+
+/** Returns the index of the newest message of the user, which may be in several parts and between system messages. */
+function startOfNewest(messages: readonly Message[]): number {
+  const last = messages.findLastIndex(({ role }) => role === 'user');
+  const before = messages
+    .slice(0, Math.max(last, 0))
+    .findLastIndex(({ role }) => role !== 'user' && role !== 'system');
+  return before + 1;
+}
+
+function checkImages(request: ChatRequest, limits: ImageLimits, notes: Notes): void {
+  const images = imagesOf(request);
   const surplus = images[limits.max];
   if (surplus !== undefined)
     throw wrongValue(surplus.path, `one of at most ${limits.max} images of a request`, images.length);
@@ -288,11 +317,10 @@ export function admitImages(request: GenerationRequest, limits: ImageLimits | nu
     if (file !== null && file.bytes > limits.bytes)
       throw wrongValue(path, `an image of at most ${limits.bytes} bytes`, file.bytes);
   }
-  switch (request.kind) {
-    case 'chat':
-      request.imageTokens = limits.tokens;
-      break;
-    case 'text':
-    case 'embedding':
+  for (const message of request.messages) {
+    if (message.role !== 'tool') continue;
+    for (const { path } of imagesOfMessage(message))
+      notes.add(path, 'sent in a user message (image of a result)');
   }
+  request.imageTokens = limits.tokens;
 }

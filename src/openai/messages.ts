@@ -1,12 +1,13 @@
 import { ServiceError } from '../errors.ts';
 import type { Message, Role, ToolCall } from '../generation.ts';
+import type { Field } from './field.ts';
 import * as fields from './fields.ts';
 import { Content, readImageDetail, readImageUrl, textOnly } from './images.ts';
 import { JsonBudget } from './json-body.ts';
 import type { Notes } from '../notes.ts';
 import { RequestBody } from './request-body.ts';
 import { functionOf } from './tools.ts';
-import { userMessage } from './turns.ts';
+import { Turns } from './turns.ts';
 import {
   asObject,
   asString,
@@ -25,48 +26,93 @@ export function parseMessages(body: RequestBody): Message[] {
   const value = body.raw(fields.messages);
   if (!Array.isArray(value)) throw wrongType('messages', 'an array', value);
   if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
-  const budget = new JsonBudget();
-  const messages = value.map((element, index) =>
-    parseMessage(element, `messages[${index}]`, budget, body.notes),
-  );
-  checkPairs(messages);
-  return messages;
+  const conversation = new Conversation(body.notes);
+  for (const [index, message] of value.entries()) conversation.add(message, index);
+  return conversation.end();
 }
 
-function parseMessage(value: unknown, path: string, budget: JsonBudget, notes: Notes): Message {
-  const message = new RequestBody(
-    asObject(value, path),
-    fields.FIELDS_OF.chat,
-    notes,
-    'messages[].',
-    `${path}.`,
-  );
-  const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
-  const parts = () => parseContent(message.raw(fields.messageContent), `${path}.content`, notes);
-  const content = () => textOnly(parts());
-  const toolCalls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget, notes);
-  const toolCallId = message.read(fields.messageToolCallId);
-  const reasoning = parseReasoning(message, path);
-  if (role !== 'assistant' && toolCalls.length > 0) {
-    throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
+class Conversation {
+  readonly #notes: Notes;
+  readonly #budget = new JsonBudget();
+  readonly #turns = new Turns();
+  /** The index of the last message of the assistant. */
+  #assistant = 0;
+
+  constructor(notes: Notes) {
+    this.#notes = notes;
   }
-  if (role !== 'tool' && toolCallId !== null) {
-    throw unsupported(`${path}.tool_call_id`, 'is only supported in messages of the role `tool`');
-  }
-  switch (role) {
-    case 'system':
-      return { role, content: content() };
-    case 'user':
-      return userMessage(parts());
-    case 'assistant': {
-      if (message.has(fields.messageContent)) return { role, content: content(), reasoning, toolCalls };
-      if (toolCalls.length > 0) return { role, content: null, reasoning, toolCalls };
-      // Clients that join the deltas of a stream send no content if `max_tokens` cut off the reasoning.
-      return { role, content: reasoning === null ? content() : '', reasoning, toolCalls };
+
+  add(value: unknown, index: number): void {
+    const path = `messages[${index}]`;
+    const object = asObject(value, path);
+    const message = new RequestBody(object, fields.FIELDS_OF.chat, this.#notes, 'messages[].', `${path}.`);
+    const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
+    const content = this.#content(message, role, `${path}.content`);
+    const calls = parseToolCalls(
+      message.raw(fields.messageToolCalls),
+      `${path}.tool_calls`,
+      this.#budget,
+      this.#notes,
+    );
+    const toolCallId = message.read(fields.messageToolCallId);
+    const reasoning = parseReasoning(message, path);
+    const refusal = textOf(message, fields.messageRefusal, path);
+    if (role !== 'assistant' && calls.length > 0) {
+      throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
     }
-    case 'tool':
-      if (toolCallId === null) throw missing(`${path}.tool_call_id`);
-      return { role, toolCallId, content: content() };
+    if (role !== 'tool' && toolCallId !== null) {
+      throw unsupported(`${path}.tool_call_id`, 'is only supported in messages of the role `tool`');
+    }
+    if (role !== 'tool') this.#refusePending();
+    switch (role) {
+      case 'system':
+        this.#turns.addSystem(textOnly(content));
+        break;
+      case 'user':
+        this.#turns.addUser(content);
+        break;
+      case 'assistant': {
+        this.#assistant = index;
+        const turn = this.#turns.begin();
+        turn.texts.push(textOnly(content), refusal);
+        turn.reasoning.push(reasoning);
+        for (const call of calls) this.#turns.addCall(call);
+        break;
+      }
+      case 'tool':
+        if (toolCallId === null) throw missing(`${path}.tool_call_id`);
+        if (!this.#turns.addResult(toolCallId, content)) {
+          throw unpaired(
+            path,
+            "messages with role 'tool' must be a response to a preceding message with 'tool_calls'. Each call has one response, with its 'tool_call_id'",
+          );
+        }
+    }
+  }
+
+  end(): Message[] {
+    this.#refusePending();
+    return this.#turns.messagesOrEmpty();
+  }
+
+  /** Calls can stand for the text of the assistant, and tools can have nothing to return. */
+  #content(message: RequestBody, role: Role, path: string): Content {
+    const value = message.raw(fields.messageContent);
+    if (value === null && (role === 'system' || role === 'user')) throw missing(path);
+    return parseContent(value ?? '', path, this.#notes);
+  }
+
+  /**
+   * Refuses calls without a result. The error messages about calls and results are those of OpenAI's API, because agents
+   * match their text.
+   */
+  #refusePending(): void {
+    const { pending } = this.#turns;
+    if (pending.length === 0) return;
+    throw unpaired(
+      `messages[${this.#assistant}]`,
+      `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList(pending)}`,
+    );
   }
 }
 
@@ -95,13 +141,13 @@ function parseContent(value: unknown, path: string, notes: Notes): Content {
     content.addText(asString(value, path));
     return content;
   }
-  if (value.length === 0) throw wrongValue(path, 'a string or an array with at least 1 part');
   value.forEach((part, index) => addPart(content, part, `${path}[${index}]`, notes));
   return content;
 }
 
 /** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
 const TEXT_FIELDS = new Set(['type', 'text', 'cache_control']);
+const REFUSAL_FIELDS = new Set(['type', 'refusal']);
 const IMAGE_FIELDS = new Set(['type', 'image_url', 'cache_control']);
 const URL_FIELDS = new Set(['url', 'detail']);
 
@@ -126,6 +172,13 @@ function addPart(content: Content, value: unknown, path: string, notes: Notes): 
       content.addText(asString(text, `${path}.text`));
       break;
     }
+    case 'refusal': {
+      noteUnknown(part, REFUSAL_FIELDS, notes, `${path}.`);
+      const refusal = part['refusal'] ?? null;
+      if (refusal === null) throw missing(`${path}.refusal`);
+      content.addText(asString(refusal, `${path}.refusal`));
+      break;
+    }
     case 'image_url': {
       noteUnknown(part, IMAGE_FIELDS, notes, `${path}.`);
       const at = `${path}.image_url`;
@@ -146,12 +199,14 @@ function addPart(content: Content, value: unknown, path: string, notes: Notes): 
   }
 }
 
-function parseReasoning(message: RequestBody, path: string): string | null {
-  const texts = [fields.messageReasoningContent, fields.messageReasoning].map((field) => {
-    const value = message.raw(field);
-    return value === null ? '' : asString(value, `${path}.${field.name}`);
-  });
-  return texts.find((text) => text !== '') ?? null;
+function parseReasoning(message: RequestBody, path: string): string {
+  const content = textOf(message, fields.messageReasoningContent, path);
+  const alias = textOf(message, fields.messageReasoning, path);
+  return content || alias;
+}
+
+function textOf(message: RequestBody, field: Field, path: string): string {
+  return asString(message.raw(field) ?? '', `${path}.${field.name}`);
 }
 
 function parseToolCalls(value: unknown, path: string, budget: JsonBudget, notes: Notes): ToolCall[] {
@@ -227,40 +282,10 @@ function parseOrNull(text: string): unknown {
   }
 }
 
-/**
- * Checks that the calls of a message are followed by one result each, and that each result belongs to a call. The
- * error messages are those of OpenAI's API, because agents match their text.
- */
-function checkPairs(messages: readonly Message[]): void {
-  let caller = 0;
-  let pending: Set<string> | null = null;
-  messages.forEach((message, index) => {
-    if (message.role !== 'tool') {
-      refusePending(pending, caller);
-      pending = message.role === 'assistant' ? new Set(message.toolCalls.map(({ id }) => id)) : null;
-      caller = index;
-    } else if (pending?.delete(message.toolCallId) !== true) {
-      throw unpaired(
-        `messages[${index}]`,
-        "messages with role 'tool' must be a response to a preceding message with 'tool_calls'. Each call has one response, with its 'tool_call_id'",
-      );
-    }
-  });
-  refusePending(pending, caller);
-}
-
 /** Maximum number of IDs in an error message. */
 const MAX_IDS = 5;
 /** IDs that error messages may repeat. Any other ID might contain text from the conversation. */
 const CALL_ID = /^[\w-]{1,64}$/;
-
-function refusePending(pending: ReadonlySet<string> | null, caller: number): void {
-  if (pending === null || pending.size === 0) return;
-  throw unpaired(
-    `messages[${caller}]`,
-    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList([...pending])}`,
-  );
-}
 
 /** Lists the IDs of calls in an error message. */
 export function idList(callIds: readonly string[]): string {

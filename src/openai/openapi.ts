@@ -1,20 +1,11 @@
 import { type GenerationKind, FINISH_REASONS, IMAGE_DETAILS } from '../generation.ts';
 import { type ErrorCode, ERRORS, errorType } from '../errors.ts';
 import type { EndpointDescription, ModelsDescription, Protocol } from '../protocol.ts';
-import {
-  messageContent,
-  choices,
-  FIELDS,
-  MAX_CALL_ID,
-  MAX_TOOL_DESCRIPTION,
-  MAX_TOOLS,
-  NAME,
-} from './fields.ts';
+import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, MAX_TOOLS, NAME } from './fields.ts';
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from './field.ts';
 import { MAX_IMAGE_PIXELS, MAX_IMAGE_URL } from './images.ts';
 import { bodyBounds, type ValueBounds } from './json-body.ts';
-import { jsonObject } from './values.ts';
 import {
   ANNOTATIONS,
   MAX_SCHEMA_CHARACTERS,
@@ -299,34 +290,20 @@ function messageSchema(): Json {
     FIELDS.filter(({ kinds }) => kinds.includes('chat')),
     'messages[].',
   );
-  const { schema: text, description } = messageContent;
   const none = { tool_calls: { maxItems: 0 }, tool_call_id: { type: 'null' } };
   const written = { content: { not: { type: 'null' } } };
   return {
     ...schema,
-    required: ['role'],
-    properties: {
-      ...jsonObject(schema['properties']),
-      content: { anyOf: [text, { type: 'null' }], description },
-    },
     anyOf: [
       {
         required: ['content'],
         properties: { role: { enum: ['system', 'developer', 'user'] }, ...written, ...none },
       },
+      { properties: { role: { const: 'assistant' }, tool_call_id: none.tool_call_id } },
       {
-        required: ['content'],
-        properties: { role: { const: 'assistant' }, ...written, tool_call_id: none.tool_call_id },
-      },
-      ...Object.entries(INSTEAD_OF_CONTENT).map(([name, value]) => ({
-        required: [name],
-        properties: { role: { const: 'assistant' }, [name]: value, tool_call_id: none.tool_call_id },
-      })),
-      {
-        required: ['content', 'tool_call_id'],
+        required: ['tool_call_id'],
         properties: {
           role: { const: 'tool' },
-          ...written,
           tool_calls: none.tool_calls,
           tool_call_id: { type: 'string' },
         },
@@ -334,13 +311,6 @@ function messageSchema(): Json {
     ],
   };
 }
-
-/** An assistant message needs no content if one of these fields is not empty. */
-const INSTEAD_OF_CONTENT: Json = {
-  tool_calls: { type: 'array', minItems: 1 },
-  reasoning_content: { type: 'string', minLength: 1 },
-  reasoning: { type: 'string', minLength: 1 },
-};
 
 /** The number of prompts times `n` is limited, and `echo` cannot be combined with `logprobs`. */
 function textCombinations(maxChoices: number): readonly Json[] {
@@ -459,6 +429,7 @@ const REQUEST_SCHEMAS = {
         },
         'cache_control',
       ),
+      closed({ type: { const: 'refusal' }, refusal: string }),
     ],
   },
   RequestToolCall: closed(
@@ -735,6 +706,7 @@ export const MODEL_ERRORS: readonly ErrorCode[] = [
 
 const GENERATION_ERRORS: readonly ErrorCode[] = [
   ...MODEL_ERRORS,
+  'invalid_encrypted_content',
   'context_length_exceeded',
   'schema_too_slow',
   'request_crashed_engine',

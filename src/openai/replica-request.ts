@@ -5,10 +5,13 @@ import {
   type JsonSchema,
   type ResponseFormat,
   type Sampling,
+  IMAGE_MARKER,
   contentParts,
   echoedPrompts,
+  imagesOfMessage,
   promptCount,
   promptTexts,
+  withImageText,
   type CompletionKind,
   type CompletionRequest,
   type EmbeddingRequest,
@@ -260,7 +263,7 @@ export function formatChat(
 ): Body {
   const field = dialect === 'openai' ? (reasoningField ?? null) : REASONING_FIELD[dialect];
   return {
-    messages: request.messages.flatMap((message) => formatMessage(message, dialect, field)),
+    messages: withImagesOfUser(request.messages).flatMap((message) => formatMessage(message, dialect, field)),
     ...(request.tools.length > 0 ? formatTools(request, dialect) : {}),
     ...formatReasoning(request, dialect),
   };
@@ -307,6 +310,31 @@ const REASONING_FIELD: Readonly<Record<Exclude<ServerDialect, 'openai'>, Reasoni
   'llama-server': 'reasoning_content',
   tgi: null,
 };
+
+/**
+ * Moves the images of results to the message of the user after them, or to a new one, because servers accept images only
+ * from the user. The results have markers in their place.
+ */
+function withImagesOfUser(messages: readonly Message[]): readonly Message[] {
+  if (!messages.some((message) => message.role === 'tool' && imagesOfMessage(message).length > 0))
+    return messages;
+  const placed: Message[] = [];
+  let moved: Image[] = [];
+  for (const message of messages) {
+    if (message.role === 'tool') {
+      moved.push(...imagesOfMessage(message).map((image) => ({ ...image, at: 0 })));
+      placed.push(withImageText(message, IMAGE_MARKER));
+    } else if (moved.length === 0) placed.push(message);
+    else {
+      if (message.role === 'user')
+        placed.push({ ...message, images: [...moved, ...imagesOfMessage(message)] });
+      else placed.push({ role: 'user', content: '', images: moved }, message);
+      moved = [];
+    }
+  }
+  if (moved.length > 0) placed.push({ role: 'user', content: '', images: moved });
+  return placed;
+}
 
 function formatMessage(message: Message, dialect: ServerDialect, field: ReasoningField | null): Body[] {
   switch (message.role) {

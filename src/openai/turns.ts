@@ -1,4 +1,4 @@
-import type { Image, Message, ToolCall } from '../generation.ts';
+import type { Message, ToolCall } from '../generation.ts';
 import type { Content } from './images.ts';
 
 type UserContent = Pick<Content, 'text' | 'images'>;
@@ -10,14 +10,13 @@ interface Turn {
   reasoning: string[];
   calls: ToolCall[];
   /** By the ID of the call. */
-  results: Map<string, string>;
-  /** The images of the results. */
-  images: Image[];
+  results: Map<string, UserContent>;
 }
 
 /**
- * The messages of a conversation whose assistant messages arrive in parts: reasoning, text and calls without another
- * message between them are one assistant message, and the results of calls follow the message with the calls.
+ * The messages of a conversation, whose assistant messages may arrive in parts: reasoning, text and calls without another
+ * message between them are one assistant message, and the results of calls follow the message with the calls, in their
+ * order. Parts without text, and system messages without text, change nothing.
  */
 export class Turns {
   readonly #entries: (Message | Turn)[] = [];
@@ -41,13 +40,20 @@ export class Turns {
   }
 
   addSystem(content: string): void {
+    if (content === '') return;
     this.#open = null;
     this.#entries.push({ role: 'system', content });
   }
 
-  addUser(content: UserContent): void {
+  addUser({ text: content, images }: UserContent): void {
     this.#open = null;
-    this.#entries.push(userMessage(content));
+    this.#entries.push({ role: 'user', content, ...imagesField(images) });
+  }
+
+  /** Begins an assistant message, even after another one. */
+  begin(): Pick<Turn, 'texts' | 'reasoning'> {
+    this.#open = null;
+    return this.#turn();
   }
 
   /** Returns the assistant message that the next part belongs to. */
@@ -64,64 +70,54 @@ export class Turns {
     return true;
   }
 
-  /**
-   * Adds the result of a call. Its images, which only messages of the user can have, follow all results of the turn.
-   * Returns false if no call waits for it.
-   */
-  addResult(id: string, text: string, images: readonly Image[] = []): boolean {
+  /** Adds the result of a call. Returns false if no call waits for it. */
+  addResult(id: string, content: UserContent): boolean {
     const turn = this.#pending.get(id);
     if (turn === undefined) return false;
-    turn.results.set(id, text);
-    turn.images.push(...images);
+    turn.results.set(id, content);
     this.#pending.delete(id);
     this.#open = null;
     return true;
   }
 
+  /** Returns the messages; one of the system if all are of the system and without text. */
+  messagesOrEmpty(): Message[] {
+    return this.isEmpty ? [{ role: 'system', content: '' }] : this.messages();
+  }
+
   messages(): Message[] {
-    const messages: Message[] = [];
-    /** Images of results that no message of the user has yet. */
-    let images: readonly Image[] = [];
-    for (const entry of this.#entries) {
-      if (images.length > 0 && entry.role === 'user') {
-        messages.push(userMessage({ text: entry.content, images: [...images, ...(entry.images ?? [])] }));
-        images = [];
-        continue;
-      }
-      if (images.length > 0) messages.push(userMessage({ text: '', images }));
-      images = entry.role === 'turn' ? atStart(entry.images) : [];
-      if (entry.role === 'turn') messages.push(...messagesOf(entry));
-      else messages.push(entry);
-    }
-    if (images.length > 0) messages.push(userMessage({ text: '', images }));
-    return messages;
+    return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry]));
   }
 
   #turn(): Turn {
     if (this.#open === null) {
-      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map(), images: [] };
+      this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map() };
       this.#entries.push(this.#open);
     }
     return this.#open;
   }
 }
 
-/** Returns a message of the user. */
-export function userMessage({ text: content, images }: UserContent): Message {
-  return images.length === 0 ? { role: 'user', content } : { role: 'user', content, images };
-}
+const NO_CONTENT: UserContent = { text: '', images: [] };
 
-const atStart = (images: readonly Image[]): Image[] => images.map((image) => ({ ...image, at: 0 }));
+const imagesField = (images: UserContent['images']) => (images.length === 0 ? {} : { images });
 
 function messagesOf({ texts, reasoning, calls, results }: Turn): Message[] {
-  const content = texts.length === 0 && calls.length > 0 ? null : texts.join('\n\n');
+  const text = joined(texts);
   return [
     {
       role: 'assistant',
-      content,
-      reasoning: reasoning.length === 0 ? null : reasoning.join('\n\n'),
+      content: text === '' && calls.length > 0 ? null : text,
+      reasoning: joined(reasoning) || null,
       toolCalls: calls,
     },
-    ...calls.map(({ id }): Message => ({ role: 'tool', toolCallId: id, content: results.get(id) ?? '' })),
+    ...calls.map(({ id }): Message => {
+      const { text: content, images } = results.get(id) ?? NO_CONTENT;
+      return { role: 'tool', toolCallId: id, content, ...imagesField(images) };
+    }),
   ];
+}
+
+function joined(texts: readonly string[]): string {
+  return texts.filter((text) => text !== '').join('\n\n');
 }

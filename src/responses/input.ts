@@ -1,7 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { Message } from '../generation.ts';
 import type { Notes } from '../notes.ts';
-import { Content, noteMovedImages, readImageDetail, readImageUrl, textOnly } from '../openai/images.ts';
+import { Content, readImageDetail, readImageUrl, textOnly } from '../openai/images.ts';
 import { JsonBudget } from '../openai/json-body.ts';
 import { idList, parseArguments, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../openai/request-body.ts';
@@ -76,6 +76,7 @@ class Conversation {
 
   /** Templates accept system messages only at the start. Later ones become messages of the user. */
   addSystem(content: string, path: string): void {
+    if (content === '') return;
     if (this.#turns.isEmpty) this.#system.push(content);
     else {
       this.#notes.add(path, 'sent as a user message (not at the start)');
@@ -140,8 +141,8 @@ class Conversation {
     noteUnknown(item, MESSAGE_FIELDS, this.#notes, `${path}.`);
     const { role = null, content = null } = item;
     if (role === null) throw missing(`${path}.role`);
-    if (content === null) throw missing(`${path}.content`);
-    const parts = this.#content(content, `${path}.content`);
+    if (content === null && role !== 'assistant') throw missing(`${path}.content`);
+    const parts = this.#content(content ?? '', `${path}.content`);
     switch (role) {
       case 'user':
         this.#turns.addUser(parts);
@@ -161,20 +162,18 @@ class Conversation {
 
   #addReasoning(item: JsonObject, path: string): void {
     noteUnknown(item, REASONING_FIELDS, this.#notes, `${path}.`);
-    const text =
-      this.#sealed(item, path) ?? textsOf(item, 'content', path) ?? textsOf(item, 'summary', path) ?? '';
-    const { reasoning } = this.#turns.turn();
-    if (text !== '') reasoning.push(text);
+    const text = this.#sealed(item, path) || textsOf(item, 'content', path) || textsOf(item, 'summary', path);
+    // An item without text must not begin a message.
+    if (text !== '') this.#turns.turn().reasoning.push(text);
   }
 
-  #sealed(item: JsonObject, path: string): string | null {
-    const sealed = item['encrypted_content'] ?? null;
-    if (sealed === null) return null;
+  #sealed(item: JsonObject, path: string): string {
     const at = `${path}.encrypted_content`;
-    const text = this.#sealer.open(asString(sealed, at));
+    const sealed = asString(item['encrypted_content'] ?? '', at);
+    const text = sealed === '' ? '' : this.#sealer.open(sealed);
     if (text !== null) return text;
     const message = `\`${at}\` was not created by this service for your account, or it was changed. Send the reasoning item as you received it, or leave it out.`;
-    throw new ServiceError('invalid_value', message, { param: at });
+    throw new ServiceError('invalid_encrypted_content', message, { param: at });
   }
 
   #addCall(item: JsonObject, path: string, text: string): void {
@@ -191,11 +190,8 @@ class Conversation {
   #addOutput(item: JsonObject, path: string): void {
     noteUnknown(item, OUTPUT_FIELDS, this.#notes, `${path}.`);
     const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
-    const output = item['output'] ?? null;
-    if (output === null) throw missing(`${path}.output`);
-    const content = this.#content(output, `${path}.output`);
-    noteMovedImages(content, this.#notes);
-    if (!this.#turns.addResult(id, content.withMarkers(), content.images)) {
+    const content = this.#content(item['output'] ?? '', `${path}.output`);
+    if (!this.#turns.addResult(id, content)) {
       const message = `No tool call found for function call output with call_id ${idList([id])}.`;
       throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
     }
@@ -257,8 +253,8 @@ const PARTS: ReadonlyMap<string, string> = new Map([
 
 const MEDIA = ['image', 'audio', 'file'] as const;
 
-/** Returns the texts of the parts in a field of a reasoning item; null: it has none. */
-function textsOf(item: JsonObject, field: string, path: string): string | null {
+/** Returns the texts of the parts in a field of a reasoning item. */
+function textsOf(item: JsonObject, field: string, path: string): string {
   const value = item[field] ?? null;
   if (value !== null && !Array.isArray(value))
     throw wrongType(`${path}.${field}`, 'an array of parts', value);
@@ -268,5 +264,5 @@ function textsOf(item: JsonObject, field: string, path: string): string | null {
     if (text === null) throw missing(at);
     return asString(text, at);
   });
-  return texts.length === 0 ? null : texts.join('\n\n');
+  return texts.filter((text) => text !== '').join('\n\n');
 }

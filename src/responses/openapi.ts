@@ -50,7 +50,7 @@ export function describeResponses(): EndpointDescription {
 const contents = { anyOf: [string, list(reference('ResponsesInputPart'))] };
 const call = { call_id: name, name, namespace: nullable(name) };
 const texts = list(object({ text: string }));
-const notSealed = { encrypted_content: { type: 'null' } };
+const notSealed = { encrypted_content: { enum: [null, ''] } };
 const toolName = object(
   { type: { enum: ['function', 'custom'] }, name, namespace: nullable(name) },
   'namespace',
@@ -94,15 +94,24 @@ const SCHEMAS = {
       object(
         {
           type: nullable({ const: 'message' }),
-          role: { enum: ['user', 'assistant', 'system', 'developer'] },
+          role: { enum: ['user', 'system', 'developer'] },
           content: contents,
         },
         'type',
       ),
+      object(
+        {
+          type: nullable({ const: 'message' }),
+          role: { const: 'assistant' },
+          content: nullable(contents),
+        },
+        'type',
+        'content',
+      ),
       typed('function_call', { ...call, arguments: string }, 'namespace'),
-      typed('function_call_output', { call_id: name, output: contents }),
+      typed('function_call_output', { call_id: name, output: nullable(contents) }, 'output'),
       typed('custom_tool_call', { ...call, input: string }, 'namespace'),
-      typed('custom_tool_call_output', { call_id: name, output: contents }),
+      typed('custom_tool_call_output', { call_id: name, output: nullable(contents) }, 'output'),
       typed('reasoning', {
         encrypted_content: {
           ...string,

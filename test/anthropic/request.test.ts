@@ -189,12 +189,40 @@ test('a last message of the assistant is refused, because it cannot be continued
   );
 });
 
-test('media are refused, and blocks of unknown types are ignored with a note', () => {
-  for (const type of ['document', 'search_result']) {
-    assertRefused({ messages: [user([{ type }])] }, 'unsupported_parameter', 'messages[0].content[0]');
-    const content = [user('a'), assistant(call('1')), user([result('1', [{ type }])])];
-    assertRefused({ messages: content }, 'unsupported_parameter', 'messages[2].content[0].content[0]');
-  }
+test('the text of documents and search results is text, also in results of calls', () => {
+  const document = {
+    type: 'document',
+    source: { type: 'text', media_type: 'text/plain', data: 'One.' },
+    title: 'a.txt',
+    context: null,
+    citations: { enabled: false },
+  };
+  const parts = { type: 'document', source: { type: 'content', content: [text('Two.'), text('')] } };
+  const found = { type: 'search_result', source: 'https://a.b', title: 'T', content: [text('Three.')] };
+  const content = [document, parts, found];
+  const { messages, notes } = read({
+    messages: [user(content), assistant(call('1')), user([result('1', content)])],
+  });
+  const expected = 'a.txt\n\nOne.\n\nTwo.\n\nT\n\nhttps://a.b\n\nThree.';
+  assert.deepEqual([messages[0]?.content, messages[2]?.content], [expected, expected]);
+  assert.deepEqual(notes, []);
+  const cited = read({ messages: [user([{ ...found, citations: { enabled: true } }])] });
+  assert.deepEqual(cited.notes, ['messages[0].content[0].citations ignored']);
+  const at = 'messages[0].content[0]';
+  for (const [block, code, path] of [
+    [{ type: 'document' }, 'missing_required_parameter', '.source'],
+    [{ ...parts, source: {} }, 'missing_required_parameter', '.source.type'],
+    [{ ...parts, source: { type: 'text' } }, 'missing_required_parameter', '.source.data'],
+    [{ ...parts, source: { type: 'base64', data: 'JVBERg' } }, 'unsupported_parameter', '.source.type'],
+    [{ ...document, title: 1 }, 'invalid_type', '.title'],
+    [{ type: 'search_result' }, 'missing_required_parameter', '.content'],
+  ] as const)
+    assertRefused({ messages: [user([block])] }, code, at + path);
+});
+
+test('files are refused, and blocks of unknown types are ignored with a note', () => {
+  const file = { type: 'container_upload', file_id: 'f' };
+  assertRefused({ messages: [user([file])] }, 'unsupported_parameter', 'messages[0].content[0]');
   const { messages, notes } = read({
     messages: [user('a'), assistant({ type: 'server_tool_use', id: '1' }, text('b')), user('c')],
   });

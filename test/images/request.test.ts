@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type ChatRequest, type Message, imagesOf } from '../../src/generation.ts';
+import { type ChatRequest, imagesOf } from '../../src/generation.ts';
 import { Notes } from '../../src/notes.ts';
 import { formatChat } from '../../src/openai/replica-request.ts';
 import { admitImages } from '../../src/openai/images.ts';
@@ -199,17 +199,17 @@ for (const [name, { text, image, field, path, read }] of Object.entries(LANGUAGE
     test('a model without images refuses them, and says which models take them', () => {
       const request = read([text('x'), image(PIXEL)]);
       refuses(
-        () => admitImages(request, null),
+        () => admitImages(request, null, new Notes()),
         'unsupported_parameter',
         `${path}[1].${field}`,
         'text+image->text',
       );
-      admitImages(read([text('x')]), null);
+      admitImages(read([text('x')]), null, new Notes());
     });
 
     test('a model bounds the number and the size of images, and whether they have URLs', () => {
       const limits = { urls: false, tokens: 300, max: 2, bytes: 1000 };
-      const admit = (...urls: string[]) => admitImages(read(urls.map(image)), limits);
+      const admit = (...urls: string[]) => admitImages(read(urls.map(image)), limits, new Notes());
       admit(PIXEL, PIXEL);
       const param = (index: number) => `${path}[${index}].${field}`;
       const many = Array.from({ length: 50 }, () => PIXEL);
@@ -219,7 +219,7 @@ for (const [name, { text, image, field, path, read }] of Object.entries(LANGUAGE
       const url = 'https://example.com/a.png';
       refuses(() => admit(url), 'unsupported_parameter', param(0), 'must be a data URI');
       const request = read([image(url)]);
-      admitImages(request, { ...limits, urls: true });
+      admitImages(request, { ...limits, urls: true }, new Notes());
       assert.equal(request.imageTokens, 300);
     });
   });
@@ -275,13 +275,9 @@ const PRIVATE_HOSTS = [
   '[ff02::1]',
 ];
 
-test('only messages of the user can have images', () => {
+test('messages of the system and the assistant cannot have images', () => {
   const part = { type: 'image_url', image_url: { url: PIXEL } };
-  const calling = {
-    role: 'assistant',
-    tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }],
-  };
-  const expected = 'only messages of the role `user` can have images';
+  const expected = 'only messages of the user and results of tools can have images';
   const code = 'unsupported_parameter';
   for (const role of ['system', 'developer', 'assistant']) {
     const messages = [{ role, content: [part] }];
@@ -289,8 +285,6 @@ test('only messages of the user can have images', () => {
     const input = [{ role, content: [{ type: 'input_image', image_url: PIXEL }] }];
     refuses(() => readResponses({ input }), code, 'input[0].content[0].image_url', expected);
   }
-  const messages = [calling, { role: 'tool', tool_call_id: 'a', content: [part] }];
-  refuses(() => chat({ messages }), code, 'messages[1].content[0].image_url.url', expected);
   const block = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: DATA } };
   refuses(() => readMessages({ system: [block] }), code, 'system[0].source.data', expected);
   const turns = [
@@ -318,75 +312,155 @@ test('the detail of an image is sent if it is set', () => {
   refuses(() => detailOf(1), 'invalid_type', path);
 });
 
-/** Messages with images, in the form that is compared. */
-function summary(messages: readonly Message[]): unknown[] {
-  return messages.map((message) => {
-    if (message.role !== 'user') return [message.role, message.content];
-    return [message.role, message.content, ...(message.images ?? []).map(({ at }) => at)];
-  });
-}
-
 const INPUT_IMAGE = { type: 'input_image', image_url: PIXEL };
 const BASE64 = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: DATA } };
+const LIMITS = { urls: false, tokens: 300, max: 20, bytes: 1000 };
+
+/** Returns the messages that a server gets, as their roles and texts, with `<>` for an image. */
+function summary(request: ChatRequest): unknown[] {
+  const messages = sent(request) as { role: string; content: string | { type: string; text?: string }[] }[];
+  return messages.map(({ role, content }) => [
+    role,
+    Array.isArray(content) ? content.map((part) => part.text ?? '<>').join('') : content,
+  ]);
+}
 
 test('images of results are sent in a message of the user after all results, with a note', () => {
-  const { messages, notes } = readResponses({
-    input: [
-      { role: 'user', content: 'Look' },
-      { type: 'function_call', call_id: '1', name: 'f', arguments: '{}' },
-      { type: 'function_call', call_id: '2', name: 'f', arguments: '{}' },
-      {
-        type: 'function_call_output',
-        call_id: '1',
-        output: [{ type: 'input_text', text: 'A: ' }, INPUT_IMAGE],
-      },
-      { type: 'function_call_output', call_id: '2', output: [INPUT_IMAGE] },
-      { role: 'assistant', content: 'I see' },
+  const output = [{ type: 'input_text', text: 'A: ' }, INPUT_IMAGE];
+  const part = { type: 'image_url', image_url: { url: PIXEL } };
+  const notes = new Notes();
+  const requests = [
+    readResponses({
+      input: [
+        { role: 'user', content: 'Look' },
+        { type: 'function_call', call_id: '1', name: 'f', arguments: '{}' },
+        { type: 'function_call', call_id: '2', name: 'f', arguments: '{}' },
+        { type: 'function_call_output', call_id: '1', output },
+        { type: 'function_call_output', call_id: '2', output: [INPUT_IMAGE] },
+        { role: 'assistant', content: 'I see' },
+      ],
+    }).request,
+    chat({
+      messages: [
+        { role: 'user', content: 'Look' },
+        {
+          role: 'assistant',
+          tool_calls: ['1', '2'].map((id) => ({
+            id,
+            type: 'function',
+            function: { name: 'f', arguments: '{}' },
+          })),
+        },
+        { role: 'tool', tool_call_id: '1', content: [{ type: 'text', text: 'A: ' }, part] },
+        { role: 'tool', tool_call_id: '2', content: [part] },
+        { role: 'assistant', content: 'I see' },
+      ],
+    }).request,
+  ];
+  for (const request of requests) {
+    assert.deepEqual(summary(request), [
+      ['user', 'Look'],
+      ['assistant', null],
+      ['tool', 'A: [image]'],
+      ['tool', '[image]'],
+      ['user', '<><>'],
+      ['assistant', 'I see'],
+    ]);
+    admitImages(request, LIMITS, notes);
+  }
+  assert.deepEqual(
+    notes.list.map(({ path, what }) => `${path} ${what}`),
+    [
+      'input[3].output[1].image_url sent in a user message (image of a result)',
+      'input[4].output[0].image_url sent in a user message (image of a result)',
+      'messages[2].content[1].image_url.url sent in a user message (image of a result)',
+      'messages[3].content[0].image_url.url sent in a user message (image of a result)',
     ],
-  });
-  assert.deepEqual(summary(messages), [
-    ['user', 'Look'],
-    ['assistant', null],
-    ['tool', 'A: [image]'],
-    ['tool', '[image]'],
-    ['user', '', 0, 0],
-    ['assistant', 'I see'],
-  ]);
-  assert.deepEqual(notes, [
-    'input[3].output[1].image_url sent in a user message (image of a result)',
-    'input[4].output[0].image_url sent in a user message (image of a result)',
-  ]);
+  );
 });
 
+/** A request of Claude Code after it has read an image, and the user has sent another one. */
+const READ_IMAGE = {
+  messages: [
+    { role: 'user', content: 'Look' },
+    { role: 'assistant', content: [{ type: 'tool_use', id: '1', name: 'f', input: {} }] },
+    {
+      role: 'user',
+      content: [
+        {
+          type: 'tool_result',
+          tool_use_id: '1',
+          is_error: true,
+          content: [BASE64, { type: 'text', text: 'A' }],
+        },
+        { type: 'text', text: 'B' },
+        BASE64,
+        { type: 'text', text: 'C' },
+        { type: 'text', text: 'D' },
+      ],
+    },
+  ],
+};
+
 test('images of results come before the text of the user that follows', () => {
-  const { messages, notes } = readMessages({
-    messages: [
-      { role: 'user', content: 'Look' },
-      { role: 'assistant', content: [{ type: 'tool_use', id: '1', name: 'f', input: {} }] },
-      {
-        role: 'user',
-        content: [
-          {
-            type: 'tool_result',
-            tool_use_id: '1',
-            is_error: true,
-            content: [BASE64, { type: 'text', text: 'A' }],
-          },
-          { type: 'text', text: 'B' },
-          BASE64,
-          { type: 'text', text: 'C' },
-          { type: 'text', text: 'D' },
-        ],
-      },
-    ],
-  });
-  assert.deepEqual(summary(messages), [
+  assert.deepEqual(summary(readMessages(READ_IMAGE).request), [
     ['user', 'Look'],
     ['assistant', null],
     ['tool', 'Error: [image]A'],
-    ['user', 'BC\n\nD', 0, 1],
+    ['user', '<>B<>C\n\nD'],
   ]);
-  assert.equal(notes.length, 1);
+});
+
+test('a model that takes only text gets a text in the place of images in results and in older messages', () => {
+  const { messages } = READ_IMAGE;
+  const later = [...messages, { role: 'assistant', content: 'E' }, { role: 'user', content: 'F' }];
+  const { request } = readMessages({ messages: later });
+  const notes = new Notes();
+  admitImages(request, null, notes);
+  const left = '[image left out: this model takes only text]';
+  assert.deepEqual(summary(request), [
+    ['user', 'Look'],
+    ['assistant', null],
+    ['tool', `Error: ${left}A`],
+    ['user', `B${left}C\n\nD`],
+    ['assistant', 'E'],
+    ['user', 'F'],
+  ]);
+  const what = 'left out (this model takes only text)';
+  assert.deepEqual(notes.list, [
+    { path: 'messages[2].content[0].content[0].source.data', what },
+    { path: 'messages[2].content[2].source.data', what },
+  ]);
+  refuses(
+    () => admitImages(readMessages({ messages: later }).request, null, new Notes(true)),
+    'unsupported_parameter',
+    'messages[2].content[0].content[0].source.data',
+    'strict',
+  );
+});
+
+test('a model that takes only text refuses images in the newest message of the user, which can have several parts', () => {
+  const refusesImage = (request: ChatRequest, path: string) =>
+    refuses(
+      () => admitImages(request, null, new Notes()),
+      'unsupported_parameter',
+      path,
+      'this model takes only text',
+    );
+  refusesImage(readMessages(READ_IMAGE).request, 'messages[2].content[2].source.data');
+  const image = { role: 'user', content: [INPUT_IMAGE] };
+  const answer = { role: 'assistant', content: 'a' };
+  const after = [
+    { type: 'function_call', call_id: '1', name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: '1', output: 'b' },
+  ];
+  for (const [input, index] of [
+    [[image], 0],
+    [[image, { role: 'user', content: 'Look' }], 0],
+    [[{ role: 'user', content: 'Hi' }, answer, image, { role: 'developer', content: 'Be brief' }], 2],
+    [[image, ...after], 0],
+  ] as const)
+    refusesImage(readResponses({ input }).request, `input[${index}].content[0].image_url`);
 });
 
 test('images in files that the service does not have are refused', () => {

@@ -18,7 +18,7 @@ const calling = (...ids: string[]) => ({
 const result = (tool_call_id: string, content: unknown = 'x') => ({ role: 'tool', tool_call_id, content });
 const parse = (...messages: unknown[]) => chat({ messages }).request.messages;
 
-test('calls and their results are kept, with null for content that is absent', () => {
+test('calls and their results are kept, in the order of the calls, with null for content that is absent', () => {
   const calls = [
     { id: 'a', name: 'f', arguments: '{"city":"Köln"}' },
     { id: 'b', name: 'f', arguments: '{}' },
@@ -35,8 +35,8 @@ test('calls and their results are kept, with null for content that is absent', (
       [
         USER,
         { role: 'assistant', content: null, reasoning: null, toolCalls: calls },
-        { role: 'tool', toolCallId: 'b', content: 'x' },
         { role: 'tool', toolCallId: 'a', content: 'y' },
+        { role: 'tool', toolCallId: 'b', content: 'x' },
       ],
     );
   }
@@ -71,20 +71,35 @@ test('reasoning is read from reasoning_content, then from reasoning', () => {
   );
 });
 
-test('a message that has only reasoning may have no content', () => {
-  for (const content of [{}, { content: null }]) {
-    assert.deepEqual(parse(USER, { role: 'assistant', ...content, reasoning_content: 'Hm.' })[1], {
-      role: 'assistant',
-      content: '',
-      reasoning: 'Hm.',
-      toolCalls: [],
-    });
+test('a message of the assistant may have no content', () => {
+  for (const content of [{}, { content: null }, { content: [] }]) {
+    for (const reasoning of ['Hm.', null])
+      assert.deepEqual(parse(USER, { role: 'assistant', ...content, reasoning_content: reasoning })[1], {
+        role: 'assistant',
+        content: '',
+        reasoning,
+        toolCalls: [],
+      });
   }
-  refuses(
-    () => parse({ role: 'assistant', content: null, reasoning_content: '' }),
-    'missing_required_parameter',
-    'messages[0].content',
-  );
+});
+
+test('system messages without text have no effect, unless there are no other messages', () => {
+  const empty = { role: 'system', content: '' };
+  assert.deepEqual(parse(empty, USER, { role: 'developer', content: [] }), [USER]);
+  assert.deepEqual(parse(empty, empty), [empty]);
+});
+
+test('a refusal is the text of a message, in its own field or in a part', () => {
+  const said = (fields: object) => {
+    const [, message] = parse(USER, { role: 'assistant', ...fields });
+    return message?.content;
+  };
+  assert.equal(said({ content: null, refusal: 'No.' }), 'No.');
+  assert.equal(said({ content: [{ type: 'refusal', refusal: 'No.' }] }), 'No.');
+  assert.equal(said({ content: 'Yes.', refusal: '' }), 'Yes.');
+  refuses(() => said({ content: null, refusal: 1 }), 'invalid_type', 'messages[1].refusal');
+  const part = { content: [{ type: 'refusal' }] };
+  refuses(() => said(part), 'missing_required_parameter', 'messages[1].content[0].refusal');
 });
 
 test('errors in calls and results have the path of the field', () => {
@@ -112,10 +127,8 @@ test('errors in calls and results have the path of the field', () => {
   const messages: [unknown, Parameters<typeof refuses>[1], string][] = [
     [{ role: 'assistant', tool_calls: 'x' }, 'invalid_type', '.tool_calls'],
     [{ role: 'assistant', tool_calls: many }, 'invalid_value', '.tool_calls'],
-    [{ role: 'assistant', tool_calls: [] }, 'missing_required_parameter', '.content'],
     [{ ...USER, tool_calls: [call('a')] }, 'unsupported_parameter', '.tool_calls'],
     [{ role: 'tool', content: 'x' }, 'missing_required_parameter', '.tool_call_id'],
-    [{ role: 'tool', tool_call_id: 'a' }, 'missing_required_parameter', '.content'],
     [{ ...calling('a'), function_call: {} }, 'unsupported_parameter', '.function_call'],
   ];
   for (const [message, code, path] of messages) refuses(() => parse(message), code, `messages[0]${path}`);

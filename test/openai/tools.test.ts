@@ -93,10 +93,10 @@ test('a name has 1 to 64 letters, digits, underscores and dashes', () => {
   refuses(() => toolsOf(tool('f\n')), 'invalid_value', 'tools[0].function.name');
 });
 
-test('a request has at most 128 functions, with at most 1,048,576 characters of JSON', () => {
+test('a request has at most 1,024 functions, with at most 1,048,576 characters of JSON', () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => tool(`f${index}`));
-  assert.equal(toolsOf(...many(128)).length, 128);
-  refuses(() => toolsOf(...many(129)), 'invalid_value', 'tools');
+  assert.equal(toolsOf(...many(1024)).length, 1024);
+  refuses(() => toolsOf(...many(1025)), 'invalid_value', 'tools');
   const sized = (characters: number) => {
     const empty = JSON.stringify([tool('f', { parameters: { title: '' } })]).length;
     return tool('f', { parameters: { title: 'x'.repeat(characters - empty) } });
@@ -153,7 +153,7 @@ test('errors in tool_choice have the path of the field', () => {
     [allowing('auto', null), 'missing_required_parameter', `${allowed}.tools`],
     [allowing('auto', 'f'), 'invalid_type', `${allowed}.tools`],
     [allowing('auto', []), 'invalid_value', `${allowed}.tools`],
-    [allowing('auto', Array(129).fill(named('f'))), 'invalid_value', `${allowed}.tools`],
+    [allowing('auto', Array(1025).fill(named('f'))), 'invalid_value', `${allowed}.tools`],
     [allowing('auto', [named('f'), named('h')]), 'invalid_value', `${allowed}.tools[1].function.name`],
     [allowing('auto', [{ type: 'custom' }]), 'unsupported_parameter', `${allowed}.tools[0].type`],
     [{ ...allowing('auto', [named('f')]), mode: 1 }, 'unsupported_parameter', `${at}.mode`],
