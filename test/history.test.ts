@@ -221,3 +221,43 @@ test('the same history is the same in each language, and empty parts change noth
     { numRuns: 300 },
   );
 });
+
+test('a part of a result that models cannot read becomes a text with a note, because agents send it again and again', () => {
+  const left = '[left out: only text and images are read]';
+  const call = { id: '1', type: 'function', function: { name: 'f', arguments: '{}' } };
+  const notes = new Notes();
+  const inChat = chat(
+    {
+      messages: [
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: '1', content: [{ type: 'file', file: { file_id: 'f' } }] },
+      ],
+    },
+    { ...CALLER, notes },
+  );
+  const inResponses = readResponses({
+    input: [
+      { type: 'function_call', call_id: '1', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: '1', output: [{ type: 'input_file', file_id: 'f' }] },
+    ],
+  });
+  const pdf = { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERg' } };
+  const inMessages = readMessages({
+    messages: [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: [{ type: 'tool_use', id: '1', name: 'f', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: '1', content: [pdf] }] },
+    ],
+  });
+  for (const messages of [inChat.request.messages, inResponses.messages, inMessages.messages])
+    assert.equal(messages.at(-1)?.content, left);
+  const what = 'left out (only text and images are read)';
+  assert.deepEqual(
+    [notes.header(), ...inResponses.notes, ...inMessages.notes],
+    [
+      `messages[1].content[0] ${what}`,
+      `input[1].output[0] ${what}`,
+      `messages[2].content[0].content[0] ${what}`,
+    ],
+  );
+});

@@ -181,7 +181,7 @@ class Conversation {
     const { content = null, is_error: isError = false } = block;
     if (isError !== null && typeof isError !== 'boolean')
       throw wrongType(`${path}.is_error`, 'a boolean', isError);
-    const parts = this.#content(content ?? '', `${path}.content`);
+    const parts = this.#content(content ?? '', `${path}.content`, true);
     if (!this.#turns.addResult(id, isError === true ? asError(parts) : parts)) {
       throw refused(
         path,
@@ -200,12 +200,13 @@ class Conversation {
   }
 
   /** Returns the content of a system message or a result. */
-  #content(content: unknown, path: string): Content {
+  #content(content: unknown, path: string, isResult = false): Content {
     const parts = new Content(SEPARATOR);
     for (const { block, type, at } of this.#blocks(content, path)) {
       if (type === 'tool_reference') parts.addText(this.#reference(block, at));
       else if (type === 'text' && this.#textOf(block, at).startsWith(BILLING))
         this.#notes.add(at, 'left out (billing header)');
+      else if (isResult && isFile(block, type)) parts.leaveOut(at, this.#notes);
       else this.#addTo(parts, block, type, at);
     }
     return parts;
@@ -344,6 +345,13 @@ class Conversation {
       yield { block, type, at };
     }
   }
+}
+
+/** Whether a block is a file without text, such as a PDF. */
+function isFile({ source }: JsonObject, type: string): boolean {
+  const { type: sourceType = null } = jsonObject(source);
+  if (type === 'document') return sourceType !== null && sourceType !== 'text' && sourceType !== 'content';
+  return type === 'container_upload';
 }
 
 /** Returns the content of a result that is an error. Models know no other sign of one. */

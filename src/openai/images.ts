@@ -58,6 +58,15 @@ export class Content {
     this.#endsWithText = true;
   }
 
+  /**
+   * Adds a text in the place of a part of a result that models cannot read. Agents send their whole history with each
+   * request, so refusing it would end the conversation.
+   */
+  leaveOut(path: string, notes: Notes): void {
+    notes.add(path, 'left out (only text and images are read)');
+    this.addText('[left out: only text and images are read]');
+  }
+
   addImage(image: ReadImage, detail: ImageDetail | null): void {
     this.#images.push({ ...image, detail, at: this.#text.length });
     this.#endsWithText = false;

@@ -99,7 +99,7 @@ class Conversation {
   #content(message: RequestBody, role: Role, path: string): Content {
     const value = message.raw(fields.messageContent);
     if (value === null && (role === 'system' || role === 'user')) throw missing(path);
-    return parseContent(value ?? '', path, this.#notes);
+    return parseContent(value ?? '', role, path, this.#notes);
   }
 
   /**
@@ -134,14 +134,14 @@ function parseRole(value: unknown, path: string): Role {
   return role;
 }
 
-function parseContent(value: unknown, path: string, notes: Notes): Content {
+function parseContent(value: unknown, role: Role, path: string, notes: Notes): Content {
   const content = new Content('');
   if (!Array.isArray(value)) {
     if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
     content.addText(asString(value, path));
     return content;
   }
-  value.forEach((part, index) => addPart(content, part, `${path}[${index}]`, notes));
+  value.forEach((part, index) => addPart(content, part, role, `${path}[${index}]`, notes));
   return content;
 }
 
@@ -159,7 +159,7 @@ const MEDIA = [
   ['file', 'files'],
 ] as const;
 
-function addPart(content: Content, value: unknown, path: string, notes: Notes): void {
+function addPart(content: Content, value: unknown, role: Role, path: string, notes: Notes): void {
   const part = asObject(value, path);
   const type = part['type'] ?? null;
   if (type === null) throw missing(`${path}.type`);
@@ -192,6 +192,10 @@ function addPart(content: Content, value: unknown, path: string, notes: Notes): 
       break;
     }
     default: {
+      if (role === 'tool') {
+        content.leaveOut(path, notes);
+        break;
+      }
       const media = MEDIA.find(([name]) => type.includes(name))?.[1];
       const reason = media === undefined ? '' : `; ${media} are not supported`;
       throw unsupported(`${path}.type`, `must be \`text\` or \`image_url\`${reason}`);

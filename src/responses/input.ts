@@ -190,14 +190,14 @@ class Conversation {
   #addOutput(item: JsonObject, path: string): void {
     noteUnknown(item, OUTPUT_FIELDS, this.#notes, `${path}.`);
     const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
-    const content = this.#content(item['output'] ?? '', `${path}.output`);
+    const content = this.#content(item['output'] ?? '', `${path}.output`, true);
     if (!this.#turns.addResult(id, content)) {
       const message = `No tool call found for function call output with call_id ${idList([id])}.`;
       throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
     }
   }
 
-  #content(value: unknown, path: string): Content {
+  #content(value: unknown, path: string, isResult = false): Content {
     const content = new Content('');
     if (!Array.isArray(value)) {
       if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
@@ -211,6 +211,7 @@ class Conversation {
       if (type === null) throw missing(`${at}.type`);
       if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
       if (type === 'input_image') this.#addImage(content, part, at);
+      else if (isResult && !PARTS.has(type)) content.leaveOut(at, this.#notes);
       else content.addText(this.#text(part, type, at));
     });
     return content;

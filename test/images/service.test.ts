@@ -161,6 +161,27 @@ test('a model on the embedded engine refuses images, and says which models take 
   await assert.rejects(anthropic.messages.countTokens(count), /takes only text/);
 });
 
+test('a model that takes only text responds to a history with images, with a note in the header and the receipt', async () => {
+  const { response } = await openai.chat.completions
+    .create({
+      model: MODEL,
+      messages: [
+        ...chat(MODEL, PIXEL).messages,
+        { role: 'assistant', content: 'A pixel.' },
+        { role: 'user', content: 'Which color?' },
+      ],
+    })
+    .withResponse();
+  const path = 'messages[0].content[1].image_url.url';
+  const what = 'left out (this model takes only text)';
+  assert.equal(response.headers.get('x-sluice-notes'), `${path} ${what}`);
+  const receipt = await fetch(`${it.url}/api/receipts/${response.headers.get('x-request-id')}`, {
+    headers: { authorization: `Bearer ${it.key}` },
+  });
+  const { model_input: input } = (await receipt.json()) as { model_input: object };
+  assert.deepEqual({ ...input, notes: [{ path, what }], images: [] }, input);
+});
+
 const IMAGE_BLOCK = {
   type: 'image' as const,
   source: { type: 'base64' as const, media_type: 'image/png' as const, data: DATA },
