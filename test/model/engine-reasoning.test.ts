@@ -35,7 +35,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
     const { model, vocabulary } = loaded;
     const constraint = { format: HERMES, tools: [COLOR], parallel: false };
     const grammar = model.copyGrammar(
-      new GrammarCache(model, vocabulary).calls(constraint, alternative, opening),
+      new GrammarCache(model, vocabulary).calls(constraint, alternative, { opening, before: '' }),
     );
     return [...model.tokenize(text, false)].every((token) => model.advance(grammar, token));
   }
@@ -64,18 +64,18 @@ describe('reasoning before a constrained answer', SKIP, () => {
       oneCall: true,
     });
     const grammars = {
-      first: cache.calls(constraint, TEXT, THINK.open),
+      first: cache.calls(constraint, TEXT, { opening: THINK.open, before: '' }),
       answer: cache.calls(constraint, TEXT),
       call: null,
     };
-    const guide = new OutputConstraint(model, vocabulary, grammars, output);
+    const guide = new OutputConstraint(model, vocabulary, grammars, false);
     const sampler = model.sampler({ temperature: 1, seed: 5 }, guide.initial());
     const received = { reasoning: '', arguments: '' };
     const receive = (token: number): void => {
       for (const part of output.push(token, null)) {
         if (part.type === 'reasoning' || part.type === 'arguments') received[part.type] += part.text;
       }
-      guide.update(token, output, sampler);
+      guide.update(output, sampler);
     };
     assert.ok(guide.active);
     const forced = model.tokenize('<think>Hm, red? </think>', false);
@@ -107,7 +107,11 @@ describe('reasoning before a constrained answer', SKIP, () => {
     const { model, vocabulary } = loaded;
     const cache = new GrammarCache(model, vocabulary);
     const format: ResponseFormat = { type: 'json_object' };
-    const grammars = { first: cache.grammar(format, THINK.open), answer: cache.grammar(format), call: null };
+    const grammars = {
+      first: cache.grammar(format, { opening: THINK.open, before: '' }),
+      answer: cache.grammar(format),
+      call: null,
+    };
     const begin = () => {
       const output = new ChoiceOutput({
         vocabulary,
@@ -123,7 +127,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
       ]);
       const choice = chatChoice(job, {
         output,
-        constraint: new OutputConstraint(model, vocabulary, grammars, output),
+        constraint: new OutputConstraint(model, vocabulary, grammars, false),
         grammarField: 'response_format',
         createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
       });

@@ -43,18 +43,19 @@ describe('tool calls of the embedded engine', SKIP, () => {
     const { model, vocabulary } = loaded;
     const grammars = new GrammarCache(model, vocabulary);
     const constraint = { format: HERMES, tools: callable, parallel: false };
+    const call = (before: string) => grammars.call(constraint, before);
+    const guide = new OutputConstraint(model, vocabulary, { first: null, answer: null, call }, false);
     const output = new ChoiceOutput({
       vocabulary,
       format: HERMES,
       reasoning: null,
       insideReasoning: false,
       tools: [COLOR],
+      acceptCall: (text) => guide.acceptCall(text),
       stop: [],
       oneCall: true,
     });
-    const call = (before: string) => grammars.call(constraint, before);
-    const grammarsOf = { first: null, answer: null, call };
-    return { output, guide: new OutputConstraint(model, vocabulary, grammarsOf, output) };
+    return { output, guide };
   }
 
   const tools = [COLOR, OFF];
@@ -133,9 +134,8 @@ describe('tool calls of the embedded engine', SKIP, () => {
 
   test('log probabilities are those of the text, and none belong to an opening that becomes a call', async () => {
     const { model, vocabulary } = loaded;
-    const { output } = freeAnswer();
+    const { output, guide } = freeAnswer();
     const job = new Job({ cacheScope: null, logprobs: 0, choices: 1, tokenIds: false }, [new Uint32Array(1)]);
-    const { guide } = freeAnswer();
     const choice = chatChoice(job, {
       output,
       constraint: guide,
@@ -196,8 +196,9 @@ describe('tool calls of the embedded engine', SKIP, () => {
     let text = '';
     // ">," is one token.
     for (const token of model.tokenize('Write <tool_call>, then', false)) {
+      guide.push(token);
       for (const part of output.push(token, null)) if (part.type === 'text') text += part.text;
-      guide.update(token, output, sampler);
+      guide.update(output, sampler);
       assert.equal(guide.active, false);
     }
     for (const part of output.flush()) if (part.type === 'text') text += part.text;
@@ -218,8 +219,9 @@ describe('tool calls of the embedded engine', SKIP, () => {
       }
     };
     for (const token of model.tokenize(reply, false)) {
+      guide.push(token);
       receive(output.push(token, null));
-      guide.update(token, output, sampler);
+      guide.update(output, sampler);
       assert.equal(guide.active, false);
     }
     receive(output.flush());
@@ -230,10 +232,10 @@ describe('tool calls of the embedded engine', SKIP, () => {
 
   // The second has a token that begins before the opening: ".<".
   const openings = [
-    '<tool_call>',
-    'Sure.<tool_call>',
-    '```json\n{\n  "name": "set_color",',
-    '{{"name": "set_color",',
+    '<tool_call>{"name": "set_color",',
+    'Sure.<tool_call>\n{\n  "name": "set_color"',
+    '```json\n{\n  "name": "set_color", "arguments":',
+    '{{"name": "set_color", "arguments":',
   ];
   for (const opening of openings) {
     test(`after ${JSON.stringify(opening)}, the rest of the call follows the grammar`, async () => {
@@ -244,8 +246,9 @@ describe('tool calls of the embedded engine', SKIP, () => {
       let reply = '';
       const receive = (token: number): void => {
         reply += vocabulary.textWithControls(Uint32Array.of(token));
+        guide.push(token);
         for (const part of output.push(token, null)) if (part.type === 'arguments') text += part.text;
-        guide.update(token, output, sampler);
+        guide.update(output, sampler);
       };
       const begun = model.tokenize(opening, false);
       for (const token of begun) receive(token);

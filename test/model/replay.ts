@@ -78,6 +78,7 @@ export function chatChoice(
     first: true,
     limit: 200,
     echo: '',
+    tokenize: () => [],
     closing: [],
   });
 }

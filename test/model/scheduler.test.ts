@@ -103,7 +103,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       oneCall: false,
     });
     const grammars = { first: grammar, answer: grammar, call: null };
-    const constraint = new OutputConstraint(model, vocabulary, grammars, output);
+    const constraint = new OutputConstraint(model, vocabulary, grammars, closing.length > 0);
     const choice = new JobChoice({
       job,
       index: 0,
@@ -111,6 +111,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       first: true,
       limit,
       echo: '',
+      tokenize: (text) => [...model.tokenize(text, true)],
       output,
       constraint,
       closing,

@@ -30,8 +30,12 @@ export class ChoiceOutput {
   readonly #stop: SequenceMatcher;
   readonly #logprobs = new HeldLogprobs();
   readonly #oneCall: boolean;
+  /** The text that ends the reasoning; null if the model does not reason. */
+  readonly #close: string | null;
   #stopSequence: string | null = null;
   #calls = 0;
+  /** The end of the reasoning so far, which is shorter than `#close`. */
+  #reasoningEnd = '';
 
   constructor({ vocabulary, stop, oneCall, ...options }: ChoiceOutputOptions) {
     const isText = options.format === null && options.reasoning === null;
@@ -43,20 +47,11 @@ export class ChoiceOutput {
     this.#parser = isText ? null : new OutputParser(options);
     this.#stop = new SequenceMatcher(stop.filter((sequence) => sequence !== '' && sequence.isWellFormed()));
     this.#oneCall = oneCall;
+    this.#close = options.reasoning?.close ?? null;
   }
 
   get state(): OutputState {
     return this.#parser?.state ?? 'text';
-  }
-
-  /** See `OutputParser.callText`. */
-  get callText(): string | null {
-    return this.#parser?.callText ?? null;
-  }
-
-  /** See `OutputParser.rejectCall`. The text is returned by the next `push` or `flush`. */
-  rejectCall(): void {
-    this.#parser?.rejectCall();
   }
 
   /** The finish reason if the output must end now; null if it may continue. */
@@ -87,9 +82,24 @@ export class ChoiceOutput {
     const isControl = this.#vocabulary.isControl(token);
     if (logprob !== null && !isControl) this.#logprobs.add(text, logprob);
     const parts = this.#search(this.#parse(text, isControl));
+    if (this.#close !== null && this.state === 'reasoning')
+      this.#reasoningEnd = (this.#reasoningEnd + text).slice(1 - this.#close.length);
     // The end of a call or of the reasoning is not part of the text.
     if (before !== 'text' && this.state === 'text') this.#logprobs.clear();
     return parts;
+  }
+
+  /**
+   * Returns the part of a token's text that ends the reasoning if the token also has text of the answer, apart from white
+   * space; otherwise null. Call it before `push`, inside the reasoning.
+   */
+  endOfReasoning(token: number): string | null {
+    if (this.#close === null) return null;
+    const text = this.#vocabulary.textWithControls(Uint32Array.of(token));
+    const whole = this.#reasoningEnd + text;
+    const at = whole.indexOf(this.#close);
+    const answer = at === -1 ? '' : whole.slice(at + this.#close.length);
+    return answer.trim() === '' ? null : text.slice(0, text.length - answer.length);
   }
 
   /** Ends the output. Returns the parts that were held back. */
@@ -103,7 +113,7 @@ export class ChoiceOutput {
   /** The text of a control token is parsed, but is not part of the response. */
   #parse(text: string, isControl: boolean): OutputPart[] {
     if (this.#parser === null) return text === '' ? [] : [{ type: 'text', text }];
-    const parts = this.#parser.push(text);
+    const parts = this.#parser.push(text, isControl);
     return isControl ? parts.map((part) => (part.type === 'text' ? withoutText(part, text) : part)) : parts;
   }
 

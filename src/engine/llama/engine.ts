@@ -221,18 +221,19 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     // A model that was not trained to call tools may never end a list of calls.
     const parallel = parallelToolCalls && format !== GENERIC;
     const grammars: OutputGrammars = { first: null, answer: null, call: null };
-    const opening = prompt === 'none' ? (reasoning?.open ?? '') : '';
+    const place = { opening: '', before: reasoning?.answer ?? '' };
+    const first = { ...place, opening: prompt === 'none' ? (reasoning?.open ?? '') : '' };
     if (format === null) {
-      grammars.first = this.#grammars.grammar(responseFormat, opening);
-      grammars.answer = this.#grammars.grammar(responseFormat);
+      grammars.first = this.#grammars.grammar(responseFormat, first);
+      grammars.answer = this.#grammars.grammar(responseFormat, place);
     } else {
       const callable =
         toolChoice.type === 'function' ? tools.filter(({ name }) => name === toolChoice.name) : tools;
       const constraint = { format, tools: callable, parallel };
       if (mustCall(toolChoice) || responseFormat.type !== 'text') {
         const alternative: ResponseFormat = mustCall(toolChoice) ? { type: 'text' } : responseFormat;
-        grammars.first = this.#grammars.calls(constraint, alternative, opening);
-        grammars.answer = this.#grammars.calls(constraint, alternative);
+        grammars.first = this.#grammars.calls(constraint, alternative, first);
+        grammars.answer = this.#grammars.calls(constraint, alternative, place);
       } else {
         // Compile the most common grammar in advance. Most calls begin at the start of a token, so `before` is empty.
         this.#grammars.call(constraint, '');
@@ -251,16 +252,18 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   #factory(
     request: GenerationRequest,
     grammars: OutputGrammars,
-    parsing: Omit<ChoiceOutputOptions, 'vocabulary' | 'stop'>,
+    parsing: Omit<ChoiceOutputOptions, 'vocabulary' | 'stop' | 'acceptCall'>,
   ): OutputFactory {
     const { model, vocabulary } = this.#loaded;
     const { reasoning } = parsing;
-    const closing = reasoning === null ? [] : [...model.tokenize(reasoning.close, true)];
+    const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
+    const closing = reasoning === null ? [] : tokenize(reasoning.close);
     const grammarField = grammarFieldOf(request);
     return () => {
-      const output = new ChoiceOutput({ ...parsing, vocabulary, stop: request.stop });
-      const constraint = new OutputConstraint(model, vocabulary, grammars, output);
-      return { output, constraint, closing, grammarField };
+      const constraint = new OutputConstraint(model, vocabulary, grammars, parsing.insideReasoning);
+      const acceptCall = (text: string): boolean => constraint.acceptCall(text);
+      const output = new ChoiceOutput({ ...parsing, vocabulary, acceptCall, stop: request.stop });
+      return { output, constraint, tokenize, closing, grammarField };
     };
   }
 }
@@ -283,7 +286,10 @@ function joined(prompt: Uint32Array, tokens: readonly number[]): Uint32Array {
   return whole;
 }
 
-type OutputFactory = () => Pick<JobChoiceOptions, 'output' | 'constraint' | 'closing' | 'grammarField'>;
+type OutputFactory = () => Pick<
+  JobChoiceOptions,
+  'output' | 'constraint' | 'tokenize' | 'closing' | 'grammarField'
+>;
 
 /** Whether a response must have a call. */
 function mustCall(choice: ToolChoice): boolean {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../errors.ts';
-import type { ResponseFormat, Tool } from '../../generation.ts';
+import type { JsonSchema, ResponseFormat, Tool } from '../../generation.ts';
+import { mapSchemas } from '../../openai/json-schema.ts';
 import type { NativeGrammar, NativeModel } from './binding.ts';
-import { GrammarRules } from './grammar-rules.ts';
+import { GrammarRules, KEYWORDS_OF_TYPE } from './grammar-rules.ts';
 import { SchemaGrammar } from './grammar-schema.ts';
 import { TokenSample } from './grammar-work.ts';
 import { toolGrammar, type ToolGrammarOptions } from './tool-calls/tool-grammar.ts';
@@ -18,15 +19,56 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
  * or `items`; white space is bounded, because small models would repeat it endlessly; numbers have at most 15 digits
  * before and 15 after the decimal point, but an integer with a bound can have 16.
  *
- * The grammar also allows any text that begins with `opening`, unless that is ''.
+ * `place`: what surrounds the JSON.
  *
  * Throws 400 `unsupported_parameter` or `invalid_value` with the schema's path as `param` for unsupported schemas, and
- * for those whose grammar is too large (`grammar-rules.ts`) or too slow (`grammar-work.ts`).
+ * for those whose grammar is too large (`grammar-rules.ts`) or too slow (`grammar-work.ts`). If the format is not strict,
+ * the grammar ignores constraints of strings and numbers instead, or all of the schema if that is not enough.
  */
-export function toGbnf(format: ConstrainedFormat, tokens: TokenSample, opening = ''): string {
-  const rules = new GrammarRules(format.type === 'json_object' ? 'response_format' : SCHEMA_PATH);
-  return rules.render(formatRule(format, rules, tokens), opening);
+export function toGbnf(format: ConstrainedFormat, tokens: TokenSample, place: AnswerPlace = BARE): string {
+  return withSimplerFormats(format, (simpler) => {
+    const rules = new GrammarRules(simpler.type === 'json_object' ? 'response_format' : SCHEMA_PATH);
+    return rules.render(`${place.before} ${formatRule(simpler, rules, tokens)}`.trim(), place.opening);
+  });
 }
+
+/** What a grammar allows beside an answer. */
+export interface AnswerPlace {
+  /** The grammar also allows any text that begins with this string. '': none. */
+  opening: string;
+  /** GBNF expression for what precedes the text of an answer. */
+  before: string;
+}
+
+const BARE: AnswerPlace = { opening: '', before: '' };
+
+/** Returns the grammar of a format or, if the format is not strict and has none, that of a simpler format. */
+function withSimplerFormats(format: ConstrainedFormat, gbnf: (format: ConstrainedFormat) => string): string {
+  try {
+    return gbnf(format);
+  } catch (error) {
+    if (format.type === 'json_object' || format.strict === true || !(error instanceof ServiceError))
+      throw error;
+    const simpler = { ...format, schema: withoutScalarKeywords(format.schema) };
+    try {
+      return gbnf(simpler);
+    } catch {
+      const isObject = typeof format.schema === 'object' && format.schema['type'] === 'object';
+      return gbnf(isObject ? { type: 'json_object' } : { ...format, schema: true });
+    }
+  }
+}
+
+/** Returns a schema without constraints of strings and numbers. */
+function withoutScalarKeywords(schema: unknown): JsonSchema {
+  if (typeof schema !== 'object' || schema === null) return schema as JsonSchema; // A boolean.
+  const members = Object.entries(schema).filter(([keyword]) => !SCALAR_KEYWORDS.has(keyword));
+  return mapSchemas(members, '', withoutScalarKeywords);
+}
+
+const SCALAR_KEYWORDS: ReadonlySet<string> = new Set(
+  (['string', 'number'] as const).flatMap((type) => KEYWORDS_OF_TYPE[type] ?? []),
+);
 
 const SCHEMA_PATH = 'response_format.json_schema.schema';
 
@@ -55,27 +97,31 @@ export class GrammarCache {
    * Returns the grammar in its initial state, or null if the format is not constrained. Copy it for each choice. Throws
    * like `toGbnf`, and 400 `invalid_value` at `response_format` if llama.cpp rejects the grammar.
    */
-  grammar(format: ResponseFormat, opening = ''): NativeGrammar | null {
+  grammar(format: ResponseFormat, place = BARE): NativeGrammar | null {
     if (format.type === 'text') return null;
-    const key = opening + JSON.stringify(format.type === 'json_schema' ? format.schema : format.type);
-    return this.#get(key, 'response_format', () => toGbnf(format, this.#tokens, opening));
+    const key = JSON.stringify([format, place]);
+    return this.#get(key, 'response_format', () => toGbnf(format, this.#tokens, place));
   }
 
   /**
    * Like `grammar`, for an answer that must be one or more calls. If `alternative` is a constrained format, the answer
    * may be text in that format instead. Errors name `tools`.
    */
-  calls(constraint: CallConstraint, alternative: ResponseFormat, opening = ''): NativeGrammar {
+  calls(constraint: CallConstraint, alternative: ResponseFormat, place = BARE): NativeGrammar {
     const { format, tools, parallel } = constraint;
-    const key = keyOf(['calls', format.name, tools, parallel, alternative, opening]);
+    const { opening, before } = place;
+    const key = keyOf(['calls', format.name, tools, parallel, alternative, place]);
     const sample = this.#tokens;
     const options = { ...constraint, target: 'output' as const, opening, tokens: sample, path: schemaPath };
     return this.#get(key, 'tools', () =>
-      toolGrammar(
-        alternative.type === 'text'
-          ? options
-          : { ...options, alternative: (rules) => formatRule(alternative, rules, sample) },
-      ),
+      alternative.type === 'text'
+        ? toolGrammar(options)
+        : withSimplerFormats(alternative, (simpler) =>
+            toolGrammar({
+              ...options,
+              alternative: (rules) => `${before} ${formatRule(simpler, rules, sample)}`,
+            }),
+          ),
     );
   }
 

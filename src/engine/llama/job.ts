@@ -119,6 +119,8 @@ export interface JobChoiceOptions {
   echo: string;
   output: ChoiceOutput;
   constraint: OutputConstraint;
+  /** Returns the tokens of a text of the model, in which control tokens are recognized. */
+  readonly tokenize: (text: string) => readonly number[];
   /** The tokens that end the reasoning; empty if the model does not reason. */
   closing: readonly number[];
   /** The request field that the grammars come from, if there are any. */
@@ -190,13 +192,16 @@ export class JobChoice {
   }
 
   /**
-   * Returns the tokens to `accept` for a sampled one: itself, unless it would end the output inside the reasoning, but a
-   * call or an answer in a format is required. Then, the tokens that end the reasoning take its place.
+   * Returns the tokens to `accept` for a sampled one. This is the token itself, unless a call or an answer in a format is
+   * required after the reasoning. Then, if the token would end the output inside the reasoning, the tokens that end the
+   * reasoning take its place. If it would also begin the answer, which has a grammar, only the text before remains.
    */
   tokensFor(token: number, vocabulary: Vocabulary): readonly number[] {
-    const { output, constraint, closing } = this.#options;
-    const mustContinue = output.state === 'reasoning' && constraint.requiresAnswer && vocabulary.ends(token);
-    return mustContinue ? closing : [token];
+    const { output, constraint, closing, tokenize } = this.#options;
+    if (output.state !== 'reasoning' || !constraint.requiresAnswer) return [token];
+    if (vocabulary.ends(token)) return closing;
+    const end = output.endOfReasoning(token);
+    return end === null ? [token] : tokenize(end);
   }
 
   /**
@@ -228,6 +233,7 @@ export class JobChoice {
       return this.#finish(output.stopSequence !== null || output.calls === 0 ? 'stop' : 'tool_calls');
     }
     const before = output.state;
+    constraint.push(token);
     const parts = output.push(token, logprob);
     // The tokens that begin and end the reasoning count as reasoning tokens.
     if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
@@ -238,7 +244,7 @@ export class JobChoice {
     }
     this.#emit(parts);
     if (reason !== null) return this.#finish(reason);
-    constraint.update(token, output, this.#isReplaying ? null : this.sampler);
+    constraint.update(output, this.#isReplaying ? null : this.sampler);
     return null;
   }
 

@@ -22,14 +22,22 @@ export class OutputConstraint {
   /** The latest tokens, because the opening of a call can consist of several. */
   #recent: number[] = [];
   #active: boolean;
+  /** The grammar for the rest of the call that began with the latest token. */
+  #begun: NativeGrammar | null = null;
   /** The current grammar of a choice that is replayed: no sampler has it yet. */
   #replayed: NativeGrammar | null = null;
 
-  constructor(model: NativeModel, vocabulary: Vocabulary, grammars: OutputGrammars, output: ChoiceOutput) {
+  /** `insideReasoning`: see `OutputParserOptions`. */
+  constructor(
+    model: NativeModel,
+    vocabulary: Vocabulary,
+    grammars: OutputGrammars,
+    insideReasoning: boolean,
+  ) {
     this.#model = model;
     this.#vocabulary = vocabulary;
     this.#grammars = grammars;
-    this.#active = grammars.answer !== null && output.state !== 'reasoning';
+    this.#active = grammars.answer !== null && !insideReasoning;
   }
 
   /** Whether a grammar constrains the next token. */
@@ -59,26 +67,38 @@ export class OutputConstraint {
     return this.#replayed === null || this.#model.advance(this.#replayed, token);
   }
 
+  /** Adds a sampled token. Call it before `output` receives the token. */
+  push(token: number): void {
+    if (this.#grammars.call === null) return;
+    this.#recent.push(token);
+    if (this.#recent.length > MAX_OPENING_TOKENS) this.#recent.shift();
+  }
+
   /**
-   * Selects the grammar for the token after this one. `sampler` is null if the token is replayed. Call it after `output`
-   * has received the token.
+   * Returns whether the grammar of a call, if there is one, allows the text of a call that the output has begun. The
+   * grammar then constrains the rest of the call.
    */
-  update(token: number, output: ChoiceOutput, sampler: NativeSampler | null): void {
-    const { answer, call } = this.#grammars;
+  acceptCall(text: string): boolean {
+    const { call } = this.#grammars;
+    if (call === null) return true;
+    this.#begun = this.#callGrammar(call, text);
+    return this.#begun !== null;
+  }
+
+  /**
+   * Selects the grammar for the token after the latest one. `sampler` is null if the token is replayed. Call it after
+   * `output` has received the token.
+   */
+  update(output: ChoiceOutput, sampler: NativeSampler | null): void {
+    const { answer } = this.#grammars;
     if (answer !== null) {
       const free = output.state === 'reasoning';
       if (this.#active !== free) return;
       this.#constrain(sampler, free ? null : this.#model.copyGrammar(answer));
-    } else if (call !== null) {
-      this.#recent.push(token);
-      if (this.#recent.length > MAX_OPENING_TOKENS) this.#recent.shift();
-      const { callText } = output;
-      if (callText !== null) {
-        const grammar = this.#callGrammar(call, callText);
-        if (grammar === null) output.rejectCall();
-        else this.#constrain(sampler, grammar);
-      } else if (this.#active && output.state !== 'call') this.#constrain(sampler, null);
-    }
+    } else if (this.#begun !== null) {
+      this.#constrain(sampler, this.#begun);
+      this.#begun = null;
+    } else if (this.#active && output.state !== 'call') this.#constrain(sampler, null);
   }
 
   #constrain(sampler: NativeSampler | null, grammar: NativeGrammar | null): void {
@@ -106,5 +126,5 @@ export class OutputConstraint {
   }
 }
 
-/** Maximum number of tokens that an opening can consist of. */
-const MAX_OPENING_TOKENS = 64;
+/** Maximum number of tokens from the opening of a call to the end of the name in it. */
+const MAX_OPENING_TOKENS = 256;

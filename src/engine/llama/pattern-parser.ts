@@ -197,8 +197,17 @@ class PatternParser {
       text = this.#characters.slice(this.#at, this.#at + digits).join('');
       this.#at += digits;
     }
-    const code = Number.parseInt(text, 16);
-    return [[code, code]];
+    const high = Number.parseInt(text, 16);
+    const low = this.#lowSurrogate();
+    const code = isHighSurrogate(high) && low !== null ? String.fromCharCode(high, low).codePointAt(0) : null;
+    if (code != null) this.#at += LOW_SURROGATE_LENGTH;
+    return [[code ?? high, code ?? high]];
+  }
+
+  /** Returns the code of an escaped low surrogate that is next, without reading it; null if there is none. */
+  #lowSurrogate(): number | null {
+    const next = this.#characters.slice(this.#at, this.#at + LOW_SURROGATE_LENGTH).join('');
+    return /^\\u[dD][c-fC-F][0-9a-fA-F]{2}$/.test(next) ? Number.parseInt(next.slice(2), 16) : null;
   }
 
   #take(character: string): boolean {
@@ -218,6 +227,12 @@ class PatternParser {
     const message = `\`pattern\` uses unsupported syntax near character ${this.#at + 1}.`;
     return schemaError('unsupported_parameter', this.#path, message);
   }
+}
+
+const LOW_SURROGATE_LENGTH = String.raw`\uDC00`.length;
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
 }
 
 /** Maximum nesting depth of groups. */

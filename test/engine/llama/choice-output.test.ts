@@ -220,3 +220,29 @@ describe('the text of tokens in the middle of a text', () => {
     );
   });
 });
+
+describe('a token that ends the reasoning', () => {
+  const pieces = bytes('Hm.', '</think', '>', '><', '>\n\n', 'x</think>{"a', '> {');
+  const reasoningOf = (...tokens: number[]): ChoiceOutput => {
+    const text = (ids: Uint32Array): string =>
+      decode(Array.from(ids, (id) => pieces[id] ?? new Uint8Array()));
+    const output = new ChoiceOutput({
+      vocabulary: { text, textWithControls: text, isControl: () => false },
+      format: null,
+      reasoning: { open: '<think>', close: '</think>' },
+      insideReasoning: true,
+      tools: [],
+      stop: [],
+      oneCall: false,
+    });
+    for (const token of tokens) output.push(token, null);
+    return output;
+  };
+
+  it('is known to also begin the answer, unless the rest is white space', () => {
+    const output = reasoningOf(0, 1);
+    const ends = [0, 2, 3, 4, 5, 6].map((token) => output.endOfReasoning(token));
+    assert.deepEqual(ends, [null, null, '>', null, 'x</think>', '>']);
+    assert.equal(reasoningOf(0).endOfReasoning(3), null);
+  });
+});

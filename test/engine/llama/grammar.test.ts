@@ -7,6 +7,7 @@ import type { Addon } from '../../../src/engine/llama/addon.ts';
 import { MAX_BRANCHES } from '../../../src/engine/llama/grammar-rules.ts';
 import { TokenSample } from '../../../src/engine/llama/grammar-work.ts';
 import { toGbnf } from '../../../src/engine/llama/grammar.ts';
+import { HARMONY_CHANNELS } from '../../../src/engine/llama/tool-calls/reasoning.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { SILENT } from '../../../src/log.ts';
 import { definitions, readsOf, to } from '../../openai/counted-reads.ts';
@@ -19,7 +20,7 @@ const PATH = 'response_format.json_schema.schema';
 
 /** Passes the schema as a client does that reaches the port of an engine: it may be any JSON. */
 function gbnfOf(schema: Schema, vocabulary = VOCABULARY): string {
-  return toGbnf({ type: 'json_schema', name: 'test', schema, strict: null }, vocabulary);
+  return toGbnf({ type: 'json_schema', name: 'test', schema, strict: true }, vocabulary);
 }
 
 /** Counts the estimates of work, each of which depends on the size of the vocabulary. */
@@ -399,6 +400,12 @@ describe('the grammar of a JSON schema', () => {
     );
   });
 
+  it('reads pairs of escaped surrogates as one character', () => {
+    const grammar = new Gbnf(gbnfOf({ pattern: String.raw`^[^\uD83D\uDE00-\uD83D\uDE4F]\ud83d\ude80$` }));
+    assert.ok(grammar.accepts('"a🚀"'));
+    for (const text of ['"😀🚀"', '"a"', '"a😀"']) assert.ok(!grammar.accepts(text), text);
+  });
+
   it('excludes surrogates, which UTF-8 cannot encode', () => {
     for (const pattern of ['[^a]a$', '.b', '^[^b]*$']) assert.doesNotMatch(gbnfOf({ pattern }), /d800-/i);
   });
@@ -588,5 +595,44 @@ describe('llama.cpp', () => {
       }),
       { numRuns: 150 },
     );
+  });
+});
+
+describe('the grammar of a format that is not strict', () => {
+  const grammarOf = (schema: Schema): Gbnf =>
+    new Gbnf(toGbnf({ type: 'json_schema', name: 'test', schema, strict: null }, VOCABULARY));
+
+  it('ignores constraints of strings and numbers if one of them is not supported', () => {
+    const a: Schema = { type: 'string', format: 'email' };
+    const grammar = grammarOf({
+      type: 'object',
+      properties: { a, format: { const: { format: 'x' } } },
+      required: ['a', 'format'],
+    });
+    assert.ok(grammar.accepts('{"a":"b","format":{"format":"x"}}'));
+    assert.ok(!grammar.accepts('{"a":1,"format":{"format":"x"}}'));
+  });
+
+  it('only requires JSON of the right type if the schema is not supported', () => {
+    const grammar = grammarOf({ type: 'object', properties: { a: { not: {} } } });
+    assert.ok(grammar.accepts('{"a":[1]}'));
+    assert.ok(!grammar.accepts('[1]'));
+    assert.ok(grammarOf({ allOf: [{}, {}] }).accepts('[1]'));
+  });
+});
+
+describe('the grammar of a format for gpt-oss', () => {
+  const { open, answer = '' } = HARMONY_CHANNELS;
+  const grammarOf = (opening: string): Gbnf =>
+    new Gbnf(toGbnf({ type: 'json_object' }, VOCABULARY, { opening, before: answer }));
+
+  it('requires the header of an answer', () => {
+    for (const opening of ['', open]) {
+      const grammar = grammarOf(opening);
+      assert.ok(grammar.accepts('<|channel|>final<|message|>{"a":1}'));
+      assert.ok(grammar.accepts('<|start|>assistant<|channel|>final <|constrain|>json<|message|>{"a":1}'));
+      assert.ok(!grammar.accepts('{"a":1}'));
+      assert.equal(grammar.accepts('<|channel|>analysis<|message|>Hm.'), opening !== '');
+    }
   });
 });

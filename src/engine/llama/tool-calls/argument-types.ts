@@ -14,6 +14,11 @@ export class ArgumentTypes {
     this.#parameters = new Map(tools.map((tool) => [tool.name, tool.parameters]));
   }
 
+  /** Whether the schema of a tool lists an argument. */
+  has(tool: string, argument: string): boolean {
+    return Object.hasOwn(asObject(property(this.#parameters.get(tool), 'properties')), argument);
+  }
+
   /** Returns the types of an argument. Allows any type if the tool, the argument or its type is unknown. */
   of(tool: string, argument: string): ValueTypes {
     const root = this.#parameters.get(tool) ?? true;

@@ -73,14 +73,14 @@ export class CallGrammar {
 
   /**
    * Returns an expression for a call such as `{"name": "f", "arguments": {}}`, with these keys. `before` and `after`:
-   * expressions for additional members, including their commas.
+   * expressions for additional members, including their commas. `space`: expression for the white space after the `{`.
    */
-  jsonCall(keys: CallKeys, { before = '', after = '' } = {}): string {
+  jsonCall(keys: CallKeys, { before = '', after = '', space = 'ws' } = {}): string {
     const [name, values] = [jsonLiteral(keys.name), jsonLiteral(keys.arguments)];
     const call = this.anyTool(
       (tool) => `${jsonLiteral(tool.name)} "," ws ${values} ":" sp ${this.object(tool)}`,
     );
-    return `"{" sp ${before} ${name} ":" sp ${call} ${after} ws "}"`;
+    return `"{" ${space} ${before} ${name} ":" sp ${call} ${after} ws "}"`;
   }
 
   /**

@@ -20,9 +20,11 @@ export function* callObject(call: CallParsing, keys: CallKeys = CALL_KEYS): Pars
 
 /**
  * Reads the members of a call up to the `}`. `name` is the name of the function if it was already read, otherwise null.
+ * An object without a tag around it can have the name of a tool and other members, so it is a call only with arguments.
  */
 export function* callMembers(call: CallParsing, keys: CallKeys, name: string | null): Parsing<void> {
   const { reader, writer } = call;
+  if (name !== null) call.check(name);
   let earlyArguments = '';
   let isNamed = name !== null;
   let functionName = name ?? '';
@@ -31,11 +33,13 @@ export function* callMembers(call: CallParsing, keys: CallKeys, name: string | n
   while (next === ',') {
     yield* reader.space();
     const key = yield* jsonName(reader);
+    if (key === keys.arguments && isNamed) call.accept(functionName);
     yield* reader.space();
     yield* reader.literal(':');
     yield* reader.space();
     if (key === keys.name && !isNamed) {
       functionName = yield* jsonName(reader);
+      call.accept(functionName);
       isNamed = true;
       if (earlyArguments !== '') {
         writer.begin(functionName);
@@ -101,6 +105,7 @@ function jsonList({ name, open, close, keys, before = '' }: JsonListOptions): To
   return {
     name,
     openings: [open],
+    place: 'apart',
     repeats: false,
     separator: '""',
     *parse(call) {

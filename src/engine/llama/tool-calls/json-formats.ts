@@ -12,6 +12,7 @@ import { isSpace, type Parsing, type PieceReader, type ToolFormat } from './outp
 export const HERMES: ToolFormat = {
   name: 'hermes',
   openings: ['<tool_call>'],
+  place: 'apart',
   leadingOpenings: (tools) =>
     tools.flatMap(({ name }) => UNTAGGED.map(({ start }) => start + JSON.stringify(name))),
   repeats: true,
@@ -99,6 +100,7 @@ const LLAMA3_TYPE = String.raw`("\"type\": \"function\", " | "\"type\":\"functio
 export const LLAMA3: ToolFormat = {
   name: 'llama3',
   openings: [PYTHON_TAG],
+  place: 'anywhere',
   leadingOpenings: () => LLAMA3_LEADING,
   repeats: false,
   separator: '""',
@@ -108,7 +110,8 @@ export const LLAMA3: ToolFormat = {
     const name = yield* jsonNameAfterQuote(reader);
     yield* callMembers(call, LLAMA3_KEYS, name);
   },
-  grammar: (grammar) => `"${PYTHON_TAG}"? ${grammar.jsonCall(LLAMA3_KEYS, { before: LLAMA3_TYPE })}`,
+  grammar: (grammar) =>
+    `"${PYTHON_TAG}"? ${grammar.jsonCall(LLAMA3_KEYS, { before: LLAMA3_TYPE, space: 'sp' })}`,
 };
 
 /** Each opening ends with the quote before the function's name. */
@@ -122,12 +125,15 @@ const LLAMA3_LEADING: readonly string[] = ['{', '{ '].flatMap((brace) =>
 export const MISTRAL: ToolFormat = {
   name: 'mistral',
   openings: ['[TOOL_CALLS]'],
+  place: 'anywhere',
   repeats: true,
   separator: '""',
-  *parse({ reader, writer }) {
+  *parse({ reader, writer, accept }) {
     yield* reader.space();
     const name = yield* reader.name('[{<');
-    if ((yield* reader.oneOf(['[CALL_ID]', '[ARGS]'])) === '[CALL_ID]') {
+    const mark = yield* reader.oneOf(['[CALL_ID]', '[ARGS]']);
+    accept(name);
+    if (mark === '[CALL_ID]') {
       yield* reader.name('[');
       yield* reader.literal('[ARGS]');
     }
@@ -140,7 +146,7 @@ export const MISTRAL: ToolFormat = {
     const call = grammar.anyTool(
       (tool) => `${literal(tool.name)} ("[CALL_ID]" [a-zA-Z0-9]{9})? "[ARGS]" ${grammar.object(tool)}`,
     );
-    return `"[TOOL_CALLS]" ${call}`;
+    return `"[TOOL_CALLS]" sp ${call}`;
   },
 };
 
@@ -148,6 +154,7 @@ export const MISTRAL: ToolFormat = {
 export const MISTRAL_NEMO: ToolFormat = {
   name: 'mistral-nemo',
   openings: ['[TOOL_CALLS]'],
+  place: 'anywhere',
   repeats: false,
   separator: '""',
   *parse(call) {
@@ -165,6 +172,7 @@ export const MISTRAL_NEMO: ToolFormat = {
 export const PHI: ToolFormat = {
   name: 'phi',
   openings: ['functools['],
+  place: 'apart',
   repeats: false,
   separator: '""',
   *parse(call) {
@@ -183,16 +191,19 @@ const KIMI_END = '<|tool_calls_section_end|>';
 export const KIMI: ToolFormat = {
   name: 'kimi',
   openings: [KIMI_BEGIN],
+  place: 'anywhere',
   repeats: false,
   separator: '""',
-  *parse({ reader, writer }) {
+  *parse({ reader, writer, accept }) {
     yield* reader.space();
     while ((yield* reader.oneOf([KIMI_CALL, KIMI_END])) === KIMI_CALL) {
       const id = yield* reader.name('<');
+      const name = id.replace(/^functions\./, '').replace(/:\d+$/, '');
+      accept(name);
       yield* reader.literal(KIMI_ARGUMENTS);
       yield* reader.space();
       yield* reader.expect('{');
-      writer.begin(id.replace(/^functions\./, '').replace(/:\d+$/, ''));
+      writer.begin(name);
       yield* jsonObject(reader, (text) => writer.json(text));
       yield* reader.space();
       yield* reader.literal(KIMI_CALL_END);
@@ -206,7 +217,7 @@ export const KIMI: ToolFormat = {
         `${literal(`functions.${tool.name}:`)} [0-9]{1,3} ${literal(KIMI_ARGUMENTS)} ${grammar.object(tool)}`,
     );
     const element = grammar.rules.share(`${literal(KIMI_CALL)} ${call} ${literal(KIMI_CALL_END)}`);
-    return `${literal(KIMI_BEGIN)} ${grammar.list(element, '""')} ${literal(KIMI_END)}`;
+    return `${literal(KIMI_BEGIN)} ws ${grammar.list(element, '""')} ${literal(KIMI_END)}`;
   },
 };
 
@@ -232,15 +243,17 @@ function deepseek({ name: format, fenced }: DeepseekStyle): ToolFormat {
   return {
     name: format,
     openings: [DEEPSEEK_BEGIN],
+    place: 'anywhere',
     repeats: false,
     separator: '""',
-    *parse({ reader, writer }) {
+    *parse({ reader, writer, accept }) {
       yield* reader.space();
       while ((yield* reader.oneOf([DEEPSEEK_CALL, DEEPSEEK_END])) === DEEPSEEK_CALL) {
         let name = yield* reader.name('<\n');
         yield* reader.literal(DEEPSEEK_SEPARATOR);
+        if (fenced) name = yield* reader.name('\n');
+        accept(name);
         if (fenced) {
-          name = yield* reader.name('\n');
           yield* reader.space();
           yield* reader.literal('```json');
         }
@@ -263,7 +276,7 @@ function deepseek({ name: format, fenced }: DeepseekStyle): ToolFormat {
           : `${literal(tool.name + DEEPSEEK_SEPARATOR)} ${grammar.object(tool)}`,
       );
       const element = grammar.rules.share(`${literal(DEEPSEEK_CALL)} ${call} ${literal(DEEPSEEK_CALL_END)}`);
-      return `${literal(DEEPSEEK_BEGIN)} ${grammar.list(element, '"\\n"?')} ${literal(DEEPSEEK_END)}`;
+      return `${literal(DEEPSEEK_BEGIN)} ws ${grammar.list(element, '"\\n"?')} ${literal(DEEPSEEK_END)}`;
     },
   };
 }
@@ -272,10 +285,12 @@ function deepseek({ name: format, fenced }: DeepseekStyle): ToolFormat {
 export const HARMONY: ToolFormat = {
   name: 'harmony',
   openings: [' to=functions.'],
+  place: 'header',
   repeats: false,
   separator: '""',
-  *parse({ reader, writer }) {
+  *parse({ reader, writer, accept }) {
     const name = yield* reader.name(' <\n');
+    accept(name);
     yield* reader.until(['<|message|>'], () => {});
     yield* reader.space();
     yield* reader.expect('{');
@@ -283,13 +298,12 @@ export const HARMONY: ToolFormat = {
     yield* jsonObject(reader, (text) => writer.json(text));
   },
   grammar: (grammar) => {
-    const type = '(" json" | " "? "<|constrain|>json")?';
+    const type = '(" " [a-zA-Z]{1,12} | " "? "<|constrain|>" [a-zA-Z]{1,12})?';
     const call = grammar.anyTool(
       (tool) =>
         `${literal(tool.name)} "<|channel|>commentary"? ${type} "<|message|>" ${grammar.object(tool)}`,
     );
     return `" to=functions." ${call}`;
   },
-  preamble:
-    '("<|channel|>analysis<|message|>" ([^<] | "<" [^|])* "<|end|><|start|>assistant")? "<|channel|>commentary"?',
+  preamble: '"<|start|>assistant"? "<|channel|>commentary"?',
 };

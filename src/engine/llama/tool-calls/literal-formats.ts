@@ -18,6 +18,7 @@ const PYTHON_SYNTAX: LiteralSyntax = { quotes: ["'", '"'], rawQuote: null };
 export const LFM2: ToolFormat = {
   name: 'lfm2',
   openings: ['<|tool_call_start|>'],
+  place: 'anywhere',
   repeats: false,
   separator: '""',
   *parse(call) {
@@ -28,7 +29,7 @@ export const LFM2: ToolFormat = {
     yield* call.reader.literal('<|tool_call_end|>');
   },
   grammar: (grammar) =>
-    `"<|tool_call_start|>[" ${grammar.list(pythonCallRule(grammar), '"," sp')} "]<|tool_call_end|>"`,
+    `"<|tool_call_start|>" ws "[" ${grammar.list(pythonCallRule(grammar), '"," sp')} "]<|tool_call_end|>"`,
 };
 
 const PYTHON_START = '<|python_start|>';
@@ -37,6 +38,7 @@ const PYTHON_START = '<|python_start|>';
 export const LLAMA4: ToolFormat = {
   name: 'llama4',
   openings: [PYTHON_START],
+  place: 'anywhere',
   leadingOpenings: (tools) => tools.map((tool) => `[${tool.name}(`),
   repeats: false,
   separator: '""',
@@ -49,12 +51,12 @@ export const LLAMA4: ToolFormat = {
       yield* reader.optional('<|python_end|>');
       return;
     }
-    yield* pythonArguments(call, opening.slice(1, -1));
+    yield* leadingArguments(call, opening.slice(1, -1));
     writer.end();
     yield* reader.space();
     if ((yield* reader.oneOf([',', ']'])) === ',') yield* callList(call, pythonCall);
   },
-  grammar: (grammar) => `"${PYTHON_START}"? "[" ${grammar.list(pythonCallRule(grammar), '"," sp')} "]"`,
+  grammar: (grammar) => `("${PYTHON_START}" ws)? "[" ${grammar.list(pythonCallRule(grammar), '"," sp')} "]"`,
 };
 
 function* pythonCall(call: CallParsing): Parsing<void> {
@@ -64,12 +66,29 @@ function* pythonCall(call: CallParsing): Parsing<void> {
 }
 
 /** Reads arguments after their `(`, up to and including the `)`. */
-function* pythonArguments({ reader, writer }: CallParsing, name: string): Parsing<void> {
+function* pythonArguments({ reader, writer, accept }: CallParsing, name: string): Parsing<void> {
+  accept(name);
   writer.begin(name);
   yield* members(reader, PYTHON_SYNTAX, 0, ')', '=', (key) => {
     writer.key(key);
     return (json) => writer.json(json);
   });
+  writer.closeArguments();
+}
+
+/** Like `pythonArguments`. A list such as `[f(x)]` can also be text, so it is a call only with a known argument or none. */
+function* leadingArguments({ reader, writer, accept }: CallParsing, name: string): Parsing<void> {
+  const begin = (): void => {
+    accept(name);
+    writer.begin(name);
+  };
+  yield* members(reader, PYTHON_SYNTAX, 0, ')', '=', (key, isFirst) => {
+    if (!writer.hasArgument(name, key)) throw new MalformedCall();
+    if (isFirst) begin();
+    writer.key(key);
+    return (json) => writer.json(json);
+  });
+  if (!writer.isOpen) begin();
   writer.closeArguments();
 }
 
@@ -113,11 +132,13 @@ const GEMMA_SYNTAX: LiteralSyntax = { quotes: ['"'], rawQuote: QUOTE };
 export const GEMMA: ToolFormat = {
   name: 'gemma',
   openings: [OPENING],
+  place: 'anywhere',
   repeats: true,
   separator: '""',
-  *parse({ reader, writer }) {
+  *parse({ reader, writer, accept }) {
     const name = yield* reader.name('{<');
     yield* reader.literal('{');
+    accept(name);
     writer.begin(name);
     yield* members(reader, GEMMA_SYNTAX, 0, '}', ':', (key) => {
       writer.key(key);

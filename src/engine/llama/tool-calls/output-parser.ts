@@ -7,8 +7,14 @@ import { HARMONY_CHANNELS, type ReasoningFormat } from './reasoning.ts';
 /** How a family of models writes calls. */
 export interface ToolFormat {
   readonly name: string;
-  /** Texts that begin a call, or a list of calls, anywhere in the output. They can include control tokens. */
+  /** Texts that begin a call, or a list of calls, anywhere in the answer. They can include control tokens. */
   readonly openings: readonly string[];
+  /**
+   * Where `openings` are recognized: `anywhere`, because answers seldom contain such texts. `apart`: not directly after a
+   * letter, a digit or a quotation mark, because the openings are ordinary text that code contains. `header`: only in the
+   * headers of messages in channels.
+   */
+  readonly place: 'anywhere' | 'apart' | 'header';
   /** Additional openings, which are recognized only at the start of the answer. */
   readonly leadingOpenings?: (tools: readonly Tool[]) => readonly string[];
   /**
@@ -17,8 +23,8 @@ export interface ToolFormat {
    */
   readonly repeats: boolean;
   /**
-   * Parses the call, or the list of calls, after an opening. Throws `MalformedCall` if the output is not a call, or ends
-   * inside of it.
+   * Parses the call, or the list of calls, after an opening. Accepts the name of each call as soon as the text can only
+   * be a call. Throws `MalformedCall` if the output is not a call, or ends inside of it.
    */
   readonly parse: (call: CallParsing) => Parsing<void>;
   /** Returns a GBNF expression for what `parse` parses, including the opening. */
@@ -36,6 +42,10 @@ export interface CallParsing {
   writer: CallWriter;
   /** The opening that was found. */
   opening: string;
+  /** Throws `MalformedCall` if no tool with this name is offered. */
+  readonly check: (name: string) => void;
+  /** Calls `check`. From the first accepted name on, the output is a call, and a grammar constrains the rest of it. */
+  readonly accept: (name: string) => void;
 }
 
 export interface OutputParserOptions {
@@ -47,16 +57,21 @@ export interface OutputParserOptions {
   insideReasoning: boolean;
   /** The tools that are offered. Formats without JSON need their schemas for the types of arguments. */
   tools: readonly Tool[];
+  /**
+   * Called with the text of a call so far, from its opening to the end of the last piece, when the first name in it is
+   * accepted. Returns false if the text is not a call. Default: all are calls.
+   */
+  acceptCall?: (text: string) => boolean;
 }
 
 /**
  * Splits the output of a model into text, reasoning and calls, as it arrives. The output includes the text of control
  * tokens, but not the token that ends the output.
  *
+ * An opening begins a call only if the name of an offered tool follows it, so that an answer can mention openings.
  * Holds back only text that may become the start of a call, and white space that may be omitted (`PartCollector`). A
  * malformed call becomes text. If its arguments have already begun, the call ends and only the rest becomes text. If
- * the output ends inside a call, the call has the start of its arguments, and is omitted if they have not begun, except
- * after a leading opening, which text can have too. The names of calls are not checked.
+ * the output ends inside a call, the call has the start of its arguments, and is omitted if they have not begun.
  */
 export class OutputParser {
   readonly #format: ToolFormat | null;
@@ -66,15 +81,20 @@ export class OutputParser {
   readonly #parts = new PartCollector();
   readonly #writer: CallWriter;
   readonly #parsing: Parsing<void>;
+  readonly #names: ReadonlySet<string>;
+  readonly #acceptCall: (text: string) => boolean;
   #state: OutputState = 'text';
-  #callText: string | null = null;
 
-  constructor({ format, reasoning, insideReasoning, tools }: OutputParserOptions) {
+  constructor(options: OutputParserOptions) {
+    const { format, reasoning, insideReasoning, tools, acceptCall = () => true } = options;
     this.#format = format;
+    this.#names = new Set(tools.map(({ name }) => name));
+    this.#acceptCall = acceptCall;
     this.#reasoning = reasoning;
     this.#leading = format?.leadingOpenings?.(tools) ?? [];
     this.#writer = new CallWriter(this.#parts, this.#reader, tools);
-    this.#parsing = reasoning === HARMONY_CHANNELS ? this.#harmony() : this.#output(insideReasoning);
+    const hasChannels = reasoning === HARMONY_CHANNELS || format?.place === 'header';
+    this.#parsing = hasChannels ? this.#channels() : this.#output(insideReasoning);
     // Starts the parser, so that `state` is set before the first piece arrives.
     this.#parsing.next();
   }
@@ -90,23 +110,11 @@ export class OutputParser {
   }
 
   /**
-   * The text of the current call so far, including its opening, if the last `push` completed the opening; otherwise null.
-   * A grammar for the call continues after this text.
+   * Adds a piece of the output. Returns the parts that are ready, often none. If the piece is a control token, it is
+   * omitted from a malformed call that becomes text.
    */
-  get callText(): string | null {
-    return this.#state === 'call' ? this.#callText : null;
-  }
-
-  /** Turns the current call into text, because it is not a call of an offered tool. */
-  rejectCall(): void {
-    this.#callText = null;
-    if (this.#state === 'call') this.#parsing.throw(new MalformedCall());
-  }
-
-  /** Adds a piece of the output. Returns the parts that are ready, often none. */
-  push(text: string): OutputPart[] {
-    this.#callText = null;
-    this.#reader.push(text);
+  push(text: string, isControl = false): OutputPart[] {
+    this.#reader.push(text, isControl);
     this.#parsing.next();
     return this.#parts.take();
   }
@@ -157,58 +165,86 @@ export class OutputParser {
 
   *#textAndCalls(): Parsing<void> {
     const openings = this.#format?.openings ?? [];
+    let last = '';
+    const text = (each: string): void => {
+      last = each.at(-1) ?? last;
+      this.#parts.text(each);
+    };
     for (;;) {
-      const opening = yield* this.#untilOrEnd(openings, (text) => this.#parts.text(text));
+      const opening = yield* this.#untilOrEnd(openings, text);
       if (opening === null) return;
-      yield* this.#call(opening);
+      if (this.#format?.place === 'apart' && ATTACHED.test(last)) text(opening);
+      else if (yield* this.#call(opening, text)) last = '';
     }
   }
 
-  /** Parses the call or list of calls after an opening. */
-  *#call(opening: string): Parsing<void> {
-    if (this.#format === null) return;
+  /** Parses the call or list of calls after an opening. Returns false if there is none. `sink` receives text that is not a call. */
+  *#call(opening: string, sink = (text: string): void => this.#parts.text(text)): Parsing<boolean> {
+    if (this.#format === null) return false;
     const [reader, writer] = [this.#reader, this.#writer];
-    this.#state = 'call';
-    this.#callText = opening + reader.rest;
     const { completed } = writer;
     const hasCall = (): boolean => writer.isOpen || writer.completed > completed;
+    const check = (name: string): void => {
+      if (!this.#names.has(name)) throw new MalformedCall();
+    };
+    const accept = (name: string): void => {
+      check(name);
+      if (this.#state === 'call') return;
+      if (!this.#acceptCall(opening + reader.marked)) throw new MalformedCall();
+      this.#state = 'call';
+    };
     let isCut: boolean;
     reader.mark();
     try {
-      yield* this.#format.parse({ reader, writer, opening });
+      yield* this.#format.parse({ reader, writer, opening, check, accept });
       isCut = reader.ended;
     } catch (error) {
       if (!(error instanceof MalformedCall)) throw error;
-      isCut = reader.ended && (hasCall() || this.#format.openings.includes(opening));
-      if (!isCut) this.#parts.text((hasCall() ? '' : opening) + reader.unmark());
+      isCut = reader.ended && this.#state === 'call';
+      if (!isCut) sink(reader.unmark(hasCall() ? '' : opening));
     }
     // The parser waited for more text, so the rest is the start of the call's markup.
     if (isCut) reader.skip(reader.rest.length);
     writer.abandon();
     reader.unmark();
     this.#state = 'text';
+    return writer.completed > completed;
   }
 
   /** Reads messages of gpt-oss. Each has a header with its channel, up to `<|message|>`, and a body. */
-  *#harmony(): Parsing<void> {
+  *#channels(): Parsing<void> {
     const openings = this.#format?.openings ?? [];
     while (yield* this.#reader.more()) {
       yield* this.#reader.optional(START);
       const begin = yield* this.#reader.firstOf([CHANNEL, ...openings]);
-      const header = begin === CHANNEL ? yield* this.#header([MESSAGE, ...openings]) : { end: begin };
-      if (header.end !== null && header.end !== MESSAGE) {
-        yield* this.#call(header.end);
-        yield* this.#reader.firstOf(BODY_ENDS);
+      if (begin !== null && begin !== CHANNEL) {
+        if (yield* this.#call(begin)) yield* this.#reader.firstOf(BODY_ENDS);
+        else yield* this.#body();
         continue;
       }
-      if (header.channel?.startsWith('analysis')) yield* this.#reasoningUntil(BODY_ENDS);
-      else yield* this.#untilOrEnd(BODY_ENDS, (text) => this.#parts.text(text));
+      let channel = '';
+      let end: string | null = begin;
+      let hasCall = false;
+      while (end !== null && end !== MESSAGE && !hasCall) {
+        if (end !== CHANNEL) hasCall = yield* this.#call(end, (text) => (channel += text));
+        if (!hasCall) ({ end, channel } = yield* this.#header([MESSAGE, ...openings], channel));
+      }
+      if (hasCall) yield* this.#reader.firstOf(BODY_ENDS);
+      else if (channel.startsWith('analysis')) yield* this.#reasoningUntil(BODY_ENDS);
+      else yield* this.#body();
     }
   }
 
-  /** Reads the name of a channel, up to one of `ends`. Characters beyond `MAX_CHANNEL` become text of the response. */
-  *#header(ends: readonly string[]): Parsing<{ end: string | null; channel?: string }> {
-    let channel = '';
+  /** Reads the body of a message, which is text. */
+  *#body(): Parsing<void> {
+    yield* this.#untilOrEnd(BODY_ENDS, (text) => this.#parts.text(text));
+  }
+
+  /**
+   * Reads the header after its start, `channel`, up to one of `ends`. Characters beyond `MAX_CHANNEL` become text of the
+   * response.
+   */
+  *#header(ends: readonly string[], channel: string): Parsing<{ end: string | null; channel: string }> {
     const end = yield* this.#untilOrEnd(ends, (text) => {
       if (channel.length + text.length > MAX_CHANNEL) this.#parts.text(text);
       else channel += text;
@@ -237,6 +273,9 @@ const START = '<|start|>assistant';
 const CHANNEL = '<|channel|>';
 const BODY_ENDS = ['<|end|>', '<|return|>', '<|call|>', START];
 const MAX_CHANNEL = 256;
+
+/** A character that an opening does not follow if it begins a call (`ToolFormat.place`). */
+const ATTACHED = /^[\p{L}\p{N}_'"`‘“«]$/u;
 
 /** A part of the output of a model. `arguments` belong to the last `call`; joined, they are a JSON object. */
 export type OutputPart =
@@ -327,6 +366,9 @@ export type Parsing<T> = Generator<undefined, T, undefined>;
 /** The text is not a call, or ends inside of one. */
 export class MalformedCall extends Error {}
 
+/** At least the length of the longest opening, in UTF-16 code units. */
+const MAX_OPENING = 64;
+
 /** Maximum length of the text of a call before its arguments, in UTF-16 code units. */
 const MAX_MARKED = 8192;
 
@@ -339,12 +381,19 @@ export class PieceReader {
   #at = 0;
   #mark: number | null = null;
   #ended = false;
+  /** The latest control tokens. `from`: the position in `#text`, which can be negative. */
+  #controls: { from: number; text: string }[] = [];
 
-  push(text: string): void {
+  push(text: string, isControl = false): void {
     const from = this.#mark ?? this.#at;
-    this.#text = this.#text.slice(from) + text;
+    this.#text = this.#text.slice(from);
     this.#at -= from;
     if (this.#mark !== null) this.#mark = 0;
+    this.#controls = this.#controls
+      .map((control) => ({ ...control, from: control.from - from }))
+      .filter((control) => control.from > -MAX_OPENING);
+    if (isControl) this.#controls.push({ from: this.#text.length, text });
+    this.#text += text;
   }
 
   end(): void {
@@ -370,11 +419,28 @@ export class PieceReader {
     this.#mark = this.#at;
   }
 
-  /** Returns the text since the mark and removes the mark. */
-  unmark(): string {
-    const text = this.#mark === null ? '' : this.#text.slice(this.#mark, this.#at);
+  /** The text since the mark, including what was not read. */
+  get marked(): string {
+    return this.#text.slice(this.#mark ?? this.#at);
+  }
+
+  /**
+   * Returns the text since the mark, after `before`, the text that was read before the mark. Omits control tokens.
+   * Removes the mark.
+   */
+  unmark(before = ''): string {
+    const mark = this.#mark ?? this.#at;
+    const whole = before + this.#text.slice(mark, this.#at);
     this.#mark = null;
-    return text;
+    let text = '';
+    let end = 0;
+    for (const control of this.#controls) {
+      const from = control.from - mark + before.length;
+      if (from < end || from >= whole.length) continue;
+      text += whole.slice(end, from);
+      end = from + control.text.length;
+    }
+    return text + whole.slice(end);
   }
 
   /** Waits for at least one code unit. Returns false at the end of the text. */
@@ -515,6 +581,11 @@ export class CallWriter {
   key(name: string): void {
     this.json(`${this.#members === 0 ? '{' : ', '}${JSON.stringify(name)}: `);
     this.#members += 1;
+  }
+
+  /** Whether the schema of a tool lists an argument. */
+  hasArgument(tool: string, argument: string): boolean {
+    return this.#types.has(tool, argument);
   }
 
   /** Returns the types of an argument of the current call, by the tool's schema. */

@@ -4,12 +4,15 @@ export interface ReasoningFormat {
   readonly open: string;
   /** Ends the reasoning. */
   readonly close: string;
+  /** GBNF expression for what precedes the text of an answer. Absent: nothing. */
+  readonly answer?: string;
 }
 
 /** gpt-oss writes messages in channels; the channel `analysis` contains the reasoning. */
 export const HARMONY_CHANNELS: ReasoningFormat = {
   open: '<|channel|>analysis<|message|>',
   close: '<|end|>',
+  answer: '"<|start|>assistant"? "<|channel|>final" (" "? "<|constrain|>" [a-zA-Z]{1,12})? "<|message|>"',
 };
 
 const REASONING_FORMATS: readonly { format: ReasoningFormat; signs: readonly string[] }[] = [

@@ -57,15 +57,17 @@ function invokeFormat({ name: format, list, prefix, typed }: InvokeOptions): Too
   return {
     name: format,
     openings: [`<${list}>`],
+    place: 'apart',
     repeats: false,
     separator: '""',
     *parse(call) {
-      const { reader, writer } = call;
+      const { reader, writer, accept } = call;
       yield* reader.space();
       const ends = [invoke, `</${list}>`];
       while ((yield* reader.oneOf(ends)) === invoke) {
         const name = yield* reader.name('"');
         yield* reader.literal('">');
+        accept(name);
         writer.begin(name);
         yield* reader.space();
         while ((yield* reader.oneOf([parameter, invokeEnd])) === parameter) {
@@ -86,7 +88,7 @@ function invokeFormat({ name: format, list, prefix, typed }: InvokeOptions): Too
         return `${literal(`${tool.name}">\n`)} ${members} ${literal(`${invokeEnd}\n`)}`;
       });
       const element = grammar.rules.share(`${literal(invoke)} ${call}`);
-      return `${literal(`<${list}>\n`)} ${grammar.list(element, '""')} ${literal(`</${list}>`)}`;
+      return `${literal(`<${list}>`)} ws ${grammar.list(element, '""')} ${literal(`</${list}>`)}`;
     },
   };
 }
@@ -98,16 +100,18 @@ function invokeFormat({ name: format, list, prefix, typed }: InvokeOptions): Too
 export const QWEN_XML: ToolFormat = {
   name: 'qwen-xml',
   openings: ['<tool_call>', '<function='],
+  place: 'apart',
   repeats: true,
   separator: 'ws',
   *parse(call) {
-    const { reader, writer, opening } = call;
+    const { reader, writer, opening, accept } = call;
     if (opening === '<tool_call>') {
       yield* reader.space();
       yield* reader.literal('<function=');
     }
     const name = yield* reader.name('>\n<');
     yield* reader.literal('>');
+    accept(name);
     writer.begin(name);
     yield* reader.space();
     while ((yield* reader.oneOf(['<parameter=', '</function>'])) === '<parameter=') {
@@ -137,12 +141,14 @@ export const QWEN_XML: ToolFormat = {
 export const GLM: ToolFormat = {
   name: 'glm',
   openings: ['<tool_call>'],
+  place: 'apart',
   repeats: true,
   separator: 'ws',
   *parse(call) {
-    const { reader, writer } = call;
+    const { reader, writer, accept } = call;
     yield* reader.space();
     const name = yield* reader.name('\n<');
+    accept(name);
     yield* reader.space();
     const tags = ['<arg_key>', '</tool_call>'] as const;
     let tag = yield* reader.oneOf(tags);
@@ -165,7 +171,7 @@ export const GLM: ToolFormat = {
         `${literal(`<arg_key>${argument}</arg_key>`)} ws "<arg_value>" ${grammar.rawValue(tool, argument, '</arg_value>')} ws`;
       return `${literal(tool.name)} ws ${grammar.members(tool, member)}`;
     });
-    return `"<tool_call>" ${call} "</tool_call>"`;
+    return `"<tool_call>" ws ${call} "</tool_call>"`;
   },
 };
 

@@ -124,7 +124,9 @@ describe('text around calls', () => {
 describe('a call', () => {
   it('is reported with its name first, and its arguments as they arrive', () => {
     const parser = createParser({ format: HERMES });
-    assert.deepEqual(parser.push('<tool_call>\n{"name": "f", "argu'), []);
+    assert.deepEqual(parser.push('<tool_call>\n{"name": "f'), []);
+    assert.equal(parser.state, 'text');
+    assert.deepEqual(parser.push('", "argu'), []);
     assert.equal(parser.state, 'call');
     assert.deepEqual(parser.push('ments": {"a'), [
       { type: 'call', name: 'f' },
@@ -178,11 +180,11 @@ describe('a call', () => {
         const opening = format.openings.find((each) => text.startsWith(each));
         for (let end = opening?.length ?? 1; end < text.length; end += 1) {
           const cut = text.slice(0, end);
-          const parsed = parse([cut], options);
+          let isCall = false;
+          const parsed = parse([cut], { ...options, acceptCall: () => (isCall = true) });
           assert.deepEqual(parse(split(cut, [1]), options), parsed);
-          // Text can also start like a call without an opening tag.
-          const isText = opening === undefined && parsed.calls.length === 0;
-          assert.equal(parsed.text, isText ? cut : '');
+          // Before the name of the tool ends, the text can also be an answer.
+          assert.equal(parsed.text, isCall ? '' : cut);
           for (const [index, call] of parsed.calls.entries()) {
             const full = whole.calls[index]?.arguments ?? '';
             const isLast = index === parsed.calls.length - 1;
@@ -254,7 +256,7 @@ describe('a call', () => {
         assert.deepEqual(parse(split(text, [1]), { format, tools: [tool('f')] }), whole);
         const parser = createParser({ format, tools: [tool('f')] });
         parser.push(text);
-        const isCut = parser.state === 'call' && format.openings.includes(opening);
+        const isCut = parser.state === 'call';
         if (whole.calls.length === 0) assert.equal(whole.text, isCut ? '' : text);
       }),
       { numRuns: 1000 },
@@ -262,33 +264,73 @@ describe('a call', () => {
   });
 });
 
-describe('`callText` of the parser', () => {
-  it('is the text since the opening, when a call begins', () => {
-    const parser = createParser({ format: HERMES });
-    parser.push('Hello <tool');
-    assert.equal(parser.callText, null);
-    parser.push('_call>\n{');
-    assert.equal(parser.callText, '<tool_call>\n{');
-    parser.push('"name"');
-    assert.equal(parser.callText, null);
+describe('a call that is not accepted', () => {
+  it('is text, and the next opening begins a call', () => {
+    const begun: string[] = [];
+    const acceptCall = (text: string): boolean => begun.push(text) > 1;
+    const parser = createParser({ format: HERMES, acceptCall });
+    const parts = parser.push('See <tool_call>\n{"name": "f",');
+    assert.equal(parser.state, 'text');
+    parts.push(...parser.push(` "a": ${CALL}`), ...parser.flush());
+    const first = '<tool_call>\n{"name": "f",';
+    assert.deepEqual(begun, [first, CALL]);
+    assert.deepEqual(join(parts), output({ text: `See ${first} "a":`, calls: [PARSED] }));
   });
 });
 
-describe('a call that is rejected', () => {
-  it('is text, and the next opening begins a call', () => {
-    const parser = createParser({ format: HERMES });
-    const parts = parser.push('<tool_call>{"na');
-    parser.rejectCall();
-    assert.equal(parser.callText, null);
-    assert.equal(parser.state, 'text');
-    parts.push(...parser.push('me": <tool_call>{"n'));
-    assert.equal(parser.callText, '<tool_call>{"n');
-    parts.push(...parser.push('ame": "f", "arguments": {}}</tool_call>'), ...parser.flush());
-    assert.deepEqual(parts, [
-      { type: 'text', text: '<tool_call>{"name":' },
-      { type: 'call', name: 'f' },
-      { type: 'arguments', text: '{}' },
-    ]);
+describe('an answer that mentions the notation of calls', () => {
+  const MENTIONS = [
+    'The tag <tool_call> is not closed.',
+    'The text <function=foo> starts a call.',
+    'The list functools[0] is empty.',
+    'Write x to=functions.foo here.',
+    '{"name": "Dave", "age": 52}',
+    '{"name": "f", "age": 52}',
+    '<|python_tag|>print(1)',
+    '[TOOL_CALLS]g[ARGS]{"a": 1}',
+    '`<tool_call>\n{"name": "f", "arguments": {}}`',
+  ];
+
+  for (const format of FORMATS)
+    it(`is unchanged with the format ${format.name}, however it is split`, () => {
+      const starts = [...format.openings, ...(format.leadingOpenings?.([tool('foreign')]) ?? [])];
+      // The format's own calls, of a tool that is not offered.
+      const foreign = (CALL_TEXTS[format.name] ?? []).map((text) =>
+        text.replaceAll(/(?<![a-z])f(?=["<>[({\n: ])/g, 'foreign'),
+      );
+      // Markers of channels are always control tokens.
+      const own = format === HARMONY ? ['Write to=functions.f <x>'] : [...starts, ...foreign];
+      const pieces = fc.constantFrom(
+        ...own,
+        ...MENTIONS.slice(0, 8),
+        '\n',
+        ' ',
+        '{',
+        '"',
+        'name',
+        '<',
+        '中',
+        'g',
+      );
+      const lengths = fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 });
+      const check = (text: string, each: readonly number[]): void =>
+        assert.deepEqual(parse(split(text, each), { format }), output({ text }));
+      if (format.place === 'apart') for (const text of MENTIONS) check(text, [3]);
+      fc.assert(
+        fc.property(fc.array(pieces, { maxLength: 8 }), lengths, (parts, each) =>
+          check(parts.join(''), each),
+        ),
+      );
+    });
+
+  it('has its control tokens omitted, as without tools', () => {
+    const parser = createParser({ format: LLAMA3 });
+    const parts = [
+      ...parser.push('<|python_tag|>', true),
+      ...parser.push('print("<|python_tag|>")'),
+      ...parser.flush(),
+    ];
+    assert.deepEqual(join(parts), output({ text: 'print("<|python_tag|>")' }));
   });
 });
 
@@ -344,11 +386,13 @@ describe('calls without an opening tag', () => {
   });
 
   it('need the name of an offered tool after the bracket', () => {
-    const options = { format: LLAMA4, tools: [tool('f')] };
+    const tools = [tool('f', { a: true }), tool('g', { b: true })];
+    const options = { format: LLAMA4, tools };
     assert.deepEqual(parse(["[f(a=1), g(b='x')]"], options).calls, [
       PARSED,
       { name: 'g', arguments: '{"b": "x"}' },
     ]);
+    assert.deepEqual(parse(['[f(x), f(y = 2)]'], options), output({ text: '[f(x), f(y = 2)]' }));
     assert.deepEqual(parse(['[Link](url)'], options), output({ text: '[Link](url)' }));
   });
 });

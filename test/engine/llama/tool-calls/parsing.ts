@@ -21,8 +21,15 @@ export function parse(pieces: Iterable<string>, options: Partial<OutputParserOpt
   return join(parts);
 }
 
+/** Creates a parser, by default with a tool `f`. */
 export function createParser(options: Partial<OutputParserOptions> = {}): OutputParser {
-  return new OutputParser({ format: null, reasoning: null, insideReasoning: false, tools: [], ...options });
+  return new OutputParser({
+    format: null,
+    reasoning: null,
+    insideReasoning: false,
+    tools: [tool('f')],
+    ...options,
+  });
 }
 
 export function join(parts: readonly OutputPart[]): Output {
