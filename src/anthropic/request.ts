@@ -5,7 +5,7 @@ import {
   type ReasoningEffort,
   type ResponseFormat,
 } from '../generation.ts';
-import { checkJsonSchema } from '../openai/json-schema.ts';
+import { checkJsonSchema, reducedSchema } from '../openai/json-schema.ts';
 import { RequestBody } from '../openai/request-body.ts';
 import { clampTokens, parseSampling, parseStop } from '../openai/request.ts';
 import { parseTemplateVariables } from '../openai/tools.ts';
@@ -117,6 +117,7 @@ function parseFormat(output: RequestBody): ResponseFormat {
   const { type = null, schema = null } = format;
   if (type !== 'json_schema') throw wrongValue(`${path}.type`, '`json_schema`');
   if (schema === null) throw missing(`${path}.schema`);
-  const checked = checkJsonSchema(schema, `${path}.schema`);
+  const at = `${path}.schema`;
+  const checked = checkJsonSchema(reducedSchema(schema, at, output.notes, true), at);
   return { type: 'json_schema', name: 'output', schema: checked, strict: true };
 }

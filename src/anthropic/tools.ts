@@ -53,7 +53,7 @@ export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): To
     }
     noteUnknown(object, TOOL_FIELDS, body.notes, `${path}.`);
     const name = nameOf(object, `${path}.name`);
-    const tool = parseFunction({ ...object, name: modelName(name) }, path, 'input_schema');
+    const tool = parseFunction({ ...object, name: modelName(name) }, path, body.notes, 'input_schema');
     if (names.has(tool.name)) throw wrongValue(`${path}.name`, 'unique');
     names.set(tool.name, name);
     if (isDeferred(object, path) && !loaded.has(name) && choice.name !== name) continue;

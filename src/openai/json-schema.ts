@@ -1,5 +1,6 @@
 import type { ServiceError } from '../errors.ts';
 import type { JsonSchema } from '../generation.ts';
+import type { Notes } from '../notes.ts';
 import {
   asObject,
   asString,
@@ -90,6 +91,97 @@ export function checkLooseSchema(schema: unknown, path: string): JsonSchema {
   return schema as JsonSchema; // Checked: true, or an object.
 }
 
+/**
+ * Returns a caller's schema without upper bounds of lengths and counts that exceed the bounds for grammars and, unless
+ * `isStrict`, without unsupported keywords. Adds a note for each. `checkJsonSchema` may still refuse the result.
+ */
+export function reducedSchema<T>(schema: T, path: string, notes: Notes, isStrict: boolean): T {
+  // A larger schema is refused, so its parts are not visited.
+  if ((JSON.stringify(schema) ?? '').length > MAX_SCHEMA_CHARACTERS) return schema;
+  return new SchemaReducer(notes, isStrict).reduce(schema, path) as T; // An object remains an object.
+}
+
+/** Leaves out what grammars do not support. */
+class SchemaReducer {
+  readonly #notes: Notes;
+  readonly #isStrict: boolean;
+  #repetitions = MAX_SCHEMA_REPETITIONS;
+
+  constructor(notes: Notes, isStrict: boolean) {
+    this.#notes = notes;
+    this.#isStrict = isStrict;
+  }
+
+  /** Returns the reduced schema. Values that are not objects are unchanged. */
+  reduce(schema: unknown, path: string, depth = 0): unknown {
+    if (!isNode(schema) || depth > MAX_SCHEMA_DEPTH) return schema;
+    const members = Object.entries(schema).filter(([keyword, value]) => {
+      const why = this.#obstacle(schema, keyword, value, depth);
+      if (why !== null) this.#notes.add(`${path}.${displayName(keyword)}`, `ignored (${why})`);
+      return why === null;
+    });
+    return mapSchemas(members, path, (nested, at) => this.reduce(nested, at, depth + 1));
+  }
+
+  /** Returns why a keyword is left out; null if it is not. */
+  #obstacle(schema: Node, keyword: string, value: unknown, depth: number): string | null {
+    if (REPETITIONS.has(keyword) && typeof value === 'number') {
+      const isUpper = keyword.startsWith('max');
+      if (isUpper && value > Math.min(MAX_REPETITIONS, this.#repetitions))
+        return `no bound above ${MAX_REPETITIONS}, or ${MAX_SCHEMA_REPETITIONS} in total, is enforced`;
+      this.#repetitions -= value;
+    }
+    if (this.#isStrict) return null;
+    if (!KNOWN_KEYWORDS.has(keyword)) return 'unsupported keyword';
+    const conflict = conflictOf(schema, keyword);
+    if (conflict !== null) return `cannot be combined with ${conflict}`;
+    if (depth > 0 && DEFINITIONS.has(keyword)) return 'only supported at the root';
+    if (keyword === 'propertyNames' && !hasSimpleNames(value)) return 'unsupported constraint';
+    return null;
+  }
+}
+
+/** Returns the schema with these keywords, after `map` has been applied to each schema that is directly in them. */
+export function mapSchemas(
+  members: readonly (readonly [keyword: string, value: unknown])[],
+  path: string,
+  map: (schema: unknown, path: string) => unknown,
+): Node {
+  const mapped = members.map(([keyword, value]) => {
+    const at = `${path}.${keyword}`;
+    if (Array.isArray(value) && SCHEMA_LISTS.has(keyword))
+      return [keyword, value.map((each, index) => map(each, `${at}[${index}]`))];
+    if (isNode(value) && SCHEMA_MAPS.has(keyword)) {
+      const entries = Object.entries(value).map(([name, each]) => [
+        name,
+        map(each, `${at}.${displayName(name)}`),
+      ]);
+      return [keyword, Object.fromEntries(entries)];
+    }
+    return [keyword, SCHEMAS.has(keyword) ? map(value, at) : value];
+  });
+  return Object.fromEntries(mapped) as Node;
+}
+
+const SCHEMAS: ReadonlySet<string> = new Set(['items', 'additionalProperties']);
+const SCHEMA_LISTS: ReadonlySet<string> = new Set(['prefixItems', 'anyOf', 'oneOf', 'allOf']);
+const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions']);
+const SCHEMA_MAPS: ReadonlySet<string> = new Set(['properties', ...DEFINITIONS]);
+const REPETITIONS: ReadonlySet<string> = new Set(['minItems', 'maxItems', 'minLength', 'maxLength']);
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function hasSimpleNames(value: unknown): boolean {
+  try {
+    checkPropertyNames(value, '');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Checks the parameters of the strict functions of a request, like `checkJsonSchema`, and their common bounds. */
 export function checkStrictSchemas(schemas: readonly { path: string; schema: Node }[]): void {
   const texts = schemas.map(({ schema }) => JSON.stringify(schema));
@@ -170,17 +262,21 @@ const EXCLUSIVE = ['$ref', 'anyOf', 'oneOf', 'allOf', 'enum', 'const'];
 const COMBINABLE: ReadonlySet<string> = new Set([...ANNOTATIONS, '$defs', 'definitions']);
 
 function checkCombinations(node: Node, path: string, depth: number): void {
-  const exclusive = EXCLUSIVE.find((keyword) => keyword in node);
   for (const keyword of Object.keys(node)) {
-    if (exclusive !== undefined && keyword !== exclusive && !COMBINABLE.has(keyword)) {
-      // `type` only narrows the list of values.
-      if (keyword === 'type' && (exclusive === 'enum' || exclusive === 'const')) continue;
-      throw unsupported(`${path}.${keyword}`, `cannot be combined with \`${exclusive}\``);
-    }
-    if (depth > 0 && (keyword === '$defs' || keyword === 'definitions')) {
+    const conflict = conflictOf(node, keyword);
+    if (conflict !== null) throw unsupported(`${path}.${keyword}`, `cannot be combined with \`${conflict}\``);
+    if (depth > 0 && DEFINITIONS.has(keyword)) {
       throw unsupported(`${path}.${keyword}`, 'is only supported at the root of the schema');
     }
   }
+}
+
+/** Returns the keyword that a keyword of the schema cannot be combined with; null if there is none. */
+function conflictOf(node: Node, keyword: string): string | null {
+  const exclusive = EXCLUSIVE.find((name) => name in node);
+  if (exclusive === undefined || keyword === exclusive || COMBINABLE.has(keyword)) return null;
+  // `type` only narrows the list of values.
+  return keyword === 'type' && (exclusive === 'enum' || exclusive === 'const') ? null : exclusive;
 }
 
 /** For each type, whether a JSON value has it. */

@@ -29,7 +29,7 @@ import {
   noteUnknown,
 } from './values.ts';
 import type { Field, ScalarField } from './field.ts';
-import { checkJsonSchema, checkLooseSchema } from './json-schema.ts';
+import { checkJsonSchema, checkLooseSchema, reducedSchema } from './json-schema.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
 export function parseRequest(
@@ -286,6 +286,10 @@ export function parseJsonSchemaFormat(
     if (strict === true) throw missing(`${path}.schema`);
     return { type: 'json_object' };
   }
-  const check = strict === true ? checkJsonSchema : checkLooseSchema;
-  return { type: 'json_schema', name: checkedName, schema: check(schema, `${path}.schema`), strict };
+  const at = `${path}.schema`;
+  const checked =
+    strict === true
+      ? checkJsonSchema(reducedSchema(schema, at, notes, true), at)
+      : checkLooseSchema(schema, at);
+  return { type: 'json_schema', name: checkedName, schema: checked, strict };
 }

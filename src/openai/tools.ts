@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import * as fields from './fields.ts';
-import { checkStrictSchemas } from './json-schema.ts';
+import { checkStrictSchemas, reducedSchema } from './json-schema.ts';
 import type { Notes } from '../notes.ts';
 import type { RequestBody } from './request-body.ts';
 import {
@@ -74,11 +74,11 @@ function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
   }
   const object = functionOf(value, path, notes, TOOL_FIELDS);
   noteUnknown(object, FUNCTION_FIELDS, notes, `${at}.`);
-  return parseFunction(object, at);
+  return parseFunction(object, at, notes);
 }
 
 /** Parses the description of a function at `at`. `schema`: the name of the field with the schema of its parameters. */
-export function parseFunction(object: JsonObject, at: string, schema = 'parameters'): Tool {
+export function parseFunction(object: JsonObject, at: string, notes: Notes, schema = 'parameters'): Tool {
   const description = object['description'] ?? null;
   if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
     throw wrongValue(`${at}.description`, `at most ${MAX_DESCRIPTION} characters long`);
@@ -89,7 +89,7 @@ export function parseFunction(object: JsonObject, at: string, schema = 'paramete
   return {
     name: parseFunctionName(object['name'] ?? null, `${at}.name`),
     description: description as string | null, // Checked above.
-    parameters,
+    parameters: strict ? reducedSchema(parameters, `${at}.${schema}`, notes, true) : parameters,
     strict,
   };
 }

@@ -88,12 +88,16 @@ class ToolCollector {
       noteUnknown(tool, FUNCTION_FIELDS, this.#notes, `${path}.`);
       this.#push(
         { type, name: nameOf(tool, path, namespace), namespace },
-        parseFunction(named(tool, namespace), path),
+        parseFunction(named(tool, namespace), path, this.#notes),
         path,
       );
     } else if (type === 'custom') {
       noteUnknown(tool, CUSTOM_FIELDS, this.#notes, `${path}.`);
-      this.#push({ type, name: nameOf(tool, path, namespace), namespace }, customFunction(tool, path), path);
+      this.#push(
+        { type, name: nameOf(tool, path, namespace), namespace },
+        customFunction(tool, path, this.#notes),
+        path,
+      );
     } else if (type === 'namespace' && namespace === null) {
       noteUnknown(tool, NAMESPACE_FIELDS, this.#notes, `${path}.`);
       this.addAll(tool['tools'] ?? null, `${path}.tools`, textOf(tool, 'name', path));
@@ -143,7 +147,7 @@ function textOf(object: JsonObject, field: string, path: string): string {
 const INPUT = 'input';
 
 /** A custom tool takes a text. The model calls a function with this text in its only parameter. */
-function customFunction(tool: JsonObject, path: string): Tool {
+function customFunction(tool: JsonObject, path: string, notes: Notes): Tool {
   const { description = null, format = null } = tool;
   const grammar = format === null ? '' : grammarOf(asObject(format, `${path}.format`), `${path}.format`);
   const parts = [description === null ? '' : asString(description, `${path}.description`), grammar];
@@ -159,6 +163,7 @@ function customFunction(tool: JsonObject, path: string): Tool {
       },
     },
     path,
+    notes,
   );
 }
 

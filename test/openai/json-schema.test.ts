@@ -6,10 +6,12 @@ import {
   MAX_SCHEMA_CHARACTERS,
   MAX_SCHEMA_DEPTH,
   MAX_SCHEMA_NODES,
+  reducedSchema,
   SUPPORTED_KEYWORDS,
 } from '../../src/openai/json-schema.ts';
 import { parseJsonBody } from '../../src/openai/json-body.ts';
 import { definitions, readsOf, to } from './counted-reads.ts';
+import { Notes } from '../../src/notes.ts';
 import { chat, refuses } from './samples.ts';
 
 const check = (schema: unknown) => checkJsonSchema(schema, 'schema');
@@ -119,6 +121,62 @@ test('the values of minItems, maxItems and maxLength are bounded individually an
   refuses(() => check({ minItems: 2, maxItems: 1 }), 'invalid_value', 'schema.maxItems');
   check(wide(5));
   refuses(() => check(wide(6)), 'invalid_value', 'schema.anyOf[5].maxLength');
+});
+
+test('upper bounds that are too large are left out with a note', () => {
+  const schema = {
+    type: 'object',
+    properties: { a: { maxLength: 65_536, title: 'a' }, b: { maxItems: 10_000 } },
+  };
+  for (const isStrict of [false, true]) {
+    const notes = new Notes();
+    const reduced = reducedSchema(schema, 'schema', notes, isStrict);
+    assert.deepEqual(reduced, { type: 'object', properties: { a: { title: 'a' }, b: { maxItems: 10_000 } } });
+    assert.deepEqual(
+      notes.list.map(({ path }) => path),
+      ['schema.properties.a.maxLength'],
+    );
+  }
+  const notes = new Notes();
+  check(reducedSchema(wide(6), 'schema', notes, true));
+  assert.deepEqual(
+    notes.list.map(({ path }) => path),
+    ['schema.anyOf[5].maxLength'],
+  );
+});
+
+test('unsupported keywords of a schema that is not strict are left out with a note', () => {
+  const schema = {
+    type: 'object',
+    not: {},
+    properties: {
+      not: { multipleOf: 2 },
+      a: { enum: [1], minimum: 3 },
+      b: { $defs: {}, propertyNames: { pattern: 'x' } },
+    },
+    $defs: { c: { anyOf: [{ if: {} }], type: 'string' } },
+  };
+  const notes = new Notes();
+  const reduced = reducedSchema(schema, 'schema', notes, false);
+  assert.deepEqual(reduced, {
+    type: 'object',
+    properties: { not: {}, a: { enum: [1] }, b: {} },
+    $defs: { c: { anyOf: [{}] } },
+  });
+  assert.deepEqual(
+    notes.list.map(({ path }) => path),
+    [
+      'schema.not',
+      'schema.properties.not.multipleOf',
+      'schema.properties.a.minimum',
+      'schema.properties.b.$defs',
+      'schema.properties.b.propertyNames',
+      'schema.$defs.c.type',
+      'schema.$defs.c.anyOf[0].if',
+    ],
+  );
+  assert.equal(check(reduced), reduced);
+  assert.deepEqual(reducedSchema(schema, 'schema', new Notes(), true), schema);
 });
 
 const nested = (depth: number): object => (depth === 0 ? {} : { items: nested(depth - 1) });

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { ServiceError } from '../../errors.ts';
 import type { JsonSchema, ResponseFormat, Tool } from '../../generation.ts';
-import { mapSchemas } from '../../openai/json-schema.ts';
+import { Notes } from '../../notes.ts';
+import { mapSchemas, reducedSchema } from '../../openai/json-schema.ts';
 import type { NativeGrammar, NativeModel } from './binding.ts';
 import { GrammarRules, KEYWORDS_OF_TYPE } from './grammar-rules.ts';
 import { SchemaGrammar } from './grammar-schema.ts';
@@ -23,7 +24,7 @@ type ConstrainedFormat = Exclude<ResponseFormat, { type: 'text' }>;
  *
  * Throws 400 `unsupported_parameter` or `invalid_value` with the schema's path as `param` for unsupported schemas, and
  * for those whose grammar is too large (`grammar-rules.ts`) or too slow (`grammar-work.ts`). If the format is not strict,
- * the grammar ignores constraints of strings and numbers instead, or all of the schema if that is not enough.
+ * the grammar instead ignores unsupported keywords, then constraints of strings and numbers, then the whole schema.
  */
 export function toGbnf(format: ConstrainedFormat, tokens: TokenSample, place: AnswerPlace = BARE): string {
   return withSimplerFormats(format, (simpler) => {
@@ -42,21 +43,19 @@ export interface AnswerPlace {
 
 const BARE: AnswerPlace = { opening: '', before: '' };
 
-/** Returns the grammar of a format or, if the format is not strict and has none, that of a simpler format. */
+/** Returns the grammar of a format or, if the format is not strict, of the most similar one that has a grammar. */
 function withSimplerFormats(format: ConstrainedFormat, gbnf: (format: ConstrainedFormat) => string): string {
-  try {
-    return gbnf(format);
-  } catch (error) {
-    if (format.type === 'json_object' || format.strict === true || !(error instanceof ServiceError))
-      throw error;
-    const simpler = { ...format, schema: withoutScalarKeywords(format.schema) };
+  if (format.type === 'json_object' || format.strict === true) return gbnf(format);
+  const schema = reducedSchema(format.schema, SCHEMA_PATH, new Notes(), false);
+  for (const simpler of [schema, withoutScalarKeywords(schema)]) {
     try {
-      return gbnf(simpler);
-    } catch {
-      const isObject = typeof format.schema === 'object' && format.schema['type'] === 'object';
-      return gbnf(isObject ? { type: 'json_object' } : { ...format, schema: true });
+      return gbnf({ ...format, schema: simpler });
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
     }
   }
+  const isObject = typeof schema === 'object' && schema['type'] === 'object';
+  return gbnf(isObject ? { type: 'json_object' } : { ...format, schema: true });
 }
 
 /** Returns a schema without constraints of strings and numbers. */
