@@ -6,12 +6,14 @@ const START = /^\s*\{\s*"input"\s*:\s*"/;
 /** Control characters, which JSON text must not have but models write. */
 const CONTROL = /\p{Cc}/gu;
 
+/** Longest beginning that is waited for, in characters, so that each part is read once. */
+const MAX_START = 100;
+
 /** Reads the input of a custom tool from the arguments of its function, which arrive in parts. */
 export class CustomInput {
+  /** The arguments before the input is found, then the part of the input that is not decoded. */
   #json = '';
-  /** Where the undecoded part begins; null: before the input. */
-  #at: number | null = null;
-  #ended = false;
+  #state: 'before' | 'input' | 'after' = 'before';
   #text = '';
 
   /** The input so far. */
@@ -21,22 +23,25 @@ export class CustomInput {
 
   /** Adds a part of the arguments. Returns the part of the input that it completes. */
   push(part: string): string {
+    if (this.#state === 'after') return '';
+    const isTooLong = this.#state === 'before' && this.#json.length > MAX_START;
     this.#json += part;
-    if (this.#at === null) {
+    if (isTooLong) return '';
+    if (this.#state === 'before') {
       const start = START.exec(this.#json);
       if (start === null) return '';
-      this.#at = start[0].length;
+      this.#state = 'input';
+      this.#json = this.#json.slice(start[0].length);
     }
-    if (this.#ended) return '';
-    const rest = this.#json.slice(this.#at);
-    const length = this.#completeLength(rest);
-    this.#at += length;
-    return this.#add(decode(rest.slice(0, length)));
+    const length = this.#completeLength(this.#json);
+    const complete = this.#json.slice(0, length);
+    this.#json = this.#json.slice(length);
+    return this.#add(decode(complete));
   }
 
   /** Returns the rest of the input after the last part. Arguments without the field are the input as they are. */
   end(): string {
-    if (this.#at !== null) return '';
+    if (this.#state !== 'before') return '';
     const { input } = parseJsonObject(this.#json);
     return this.#add(typeof input === 'string' ? input : this.#json);
   }
@@ -47,7 +52,7 @@ export class CustomInput {
     while (at < rest.length) {
       const character = rest[at];
       if (character === '"') {
-        this.#ended = true;
+        this.#state = 'after';
         return at;
       }
       const length = character === '\\' ? escapeLength(rest, at) : 1;

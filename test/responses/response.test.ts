@@ -4,6 +4,7 @@ import * as fc from 'fast-check';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import { NO_USAGE, type GenerationEvent } from '../../src/generation.ts';
 import { Notes } from '../../src/notes.ts';
+import { CustomInput } from '../../src/responses/custom-input.ts';
 import { RESPONSES } from '../../src/responses/protocol.ts';
 import {
   call,
@@ -168,6 +169,17 @@ test('the input of a custom tool is unwrapped from its arguments, wherever they 
       for (const { delta } of deltas) assert.ok(String(delta).isWellFormed());
     }),
   );
+});
+
+test('each part of the input of a custom tool is read once, however long the input is', () => {
+  // If each part took as long as the input before it, this would take minutes.
+  const parts = Array.from({ length: 150_000 }, () => '+a\\\\');
+  for (const start of ['{"input":"', '{"other":"', `${' '.repeat(200)}{"input":"`]) {
+    const input = new CustomInput();
+    for (const part of [start, ...parts, '"}']) input.push(part);
+    input.end();
+    assert.ok(input.text.length >= 3 * parts.length);
+  }
 });
 
 test('arguments of a custom tool without the field are its input as they are', () => {
