@@ -332,8 +332,8 @@ export class KeyStore implements AsyncDisposable {
       .where('keys.revoked_at', 'is', null)
       .where(expiresAfter(expiredBefore))
       .where('accounts.status', '=', 'active');
-    for await (const { secrets } of this.#read(usable, 'access_revision', { position: -1, id: '' }))
-      addSecrets(secrets, live, hashes);
+    for await (const key of this.#read(usable, 'access_revision', { position: -1, id: '' }))
+      if (key.usable) addSecrets(key.secrets, live, hashes);
     [this.#live, this.#hashes, this.#revision, this.#expiredBefore] = [live, hashes, revision, expiredBefore];
     this.#afterRefresh(this);
   }
@@ -430,6 +430,7 @@ export class KeyStore implements AsyncDisposable {
     const cacheScopes = new Map<string, string>();
     for (const row of rows) {
       const { id, account_id: accountId, kind, name, hash, plan } = row;
+      const access = this.#accessOf(row);
       const cacheScope = cacheScopes.get(accountId) ?? this.#cacheScopeOf(accountId);
       cacheScopes.set(accountId, cacheScope);
       const key: AuthenticatedKey = {
@@ -439,8 +440,8 @@ export class KeyStore implements AsyncDisposable {
         name,
         cacheScope,
         plan,
-        limits: readLimits(row.limits),
-        models: readModels(row.allowed_models),
+        limits: access?.limits ?? null,
+        models: access?.models ?? null,
         strict: row.strict === 1,
         expiresAt: row.expires_at ?? Infinity,
         isPrevious: false,
@@ -450,7 +451,21 @@ export class KeyStore implements AsyncDisposable {
         const expiresAt = Math.min(key.expiresAt, row.previous_expires_at ?? 0);
         secrets.push({ hash: row.previous_hash, key: { ...key, expiresAt, isPrevious: true } });
       }
-      yield { id, secrets, usable: row.revoked_at === null && row.status === 'active' };
+      const usable = access !== null && row.revoked_at === null && row.status === 'active';
+      yield { id, secrets, usable };
+    }
+  }
+
+  /** Returns null for a key that cannot be used, because its row is damaged. The other keys still work. */
+  #accessOf(row: Row): Pick<AuthenticatedKey, 'limits' | 'models'> | null {
+    try {
+      return { limits: readLimits(row.limits), models: readModels(row.allowed_models) };
+    } catch (error) {
+      this.#log.error('a key cannot be used: its limits or models in the database are not JSON', {
+        key: row.id,
+        error: error as Error,
+      });
+      return null;
     }
   }
 

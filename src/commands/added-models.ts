@@ -7,7 +7,6 @@ import { openDatabase, sqlitePath, type Database } from '../database/database.ts
 import { runningService } from '../database/service-lock.ts';
 import { availableMemory } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
-import { SILENT } from '../log.ts';
 import { modelNamed } from '../nearest.ts';
 import { findModel } from '../models/catalog.ts';
 import { fileSize } from '../models/disk.ts';
@@ -128,7 +127,7 @@ function possibleBytes({ home }: Config): number {
 export async function listAdded(json: boolean): Promise<void> {
   await using database = await openConfiguredDatabase();
   const { models } = await tableOf(database, await loadConfig(process.env, 'none')).read();
-  const rows = models.map(({ config, loaded }) => ({
+  const rows = models.map(({ config, loaded, fault = null }) => ({
     id: config.id,
     loaded: config.replicas ? null : loaded,
     keep: config.replicas ? null : config.keep,
@@ -136,20 +135,20 @@ export async function listAdded(json: boolean): Promise<void> {
     completion: config.pricing.completion,
     input_cache_read: config.pricing.input_cache_read ?? null,
     source: config.replicas ? config.replicas.map(({ url }) => url).join(', ') : sourceOf(config),
+    fault,
   }));
   if (json) return printJson(rows);
   if (rows.length === 0) return note(`No models added yet. Add one: ${PROGRAM} models add <model>`);
   printTable(
     ['ID', 'LOADED', 'PROMPT', 'CACHED', 'COMPLETION', 'SOURCE'],
-    rows.map(({ id, loaded, prompt, input_cache_read: cached, completion, source }) => [
-      id,
-      loaded === null ? '-' : loaded ? 'yes' : 'no',
-      prompt,
-      cached ?? prompt,
-      completion,
-      source,
-    ]),
+    rows.map(({ id, fault, loaded, prompt, input_cache_read: cached, completion, source }) =>
+      fault === null
+        ? [id, loaded === null ? '-' : loaded ? 'yes' : 'no', prompt, cached ?? prompt, completion, source]
+        : [id, 'invalid', '-', '-', '-', '-'],
+    ),
   );
+  for (const { id, fault } of rows)
+    if (fault !== null) note(`${id} is not served: ${fault}. Remove it: ${PROGRAM} models remove ${id}`);
 }
 
 /**
@@ -160,7 +159,7 @@ export async function readAdded(config: Config): Promise<ModelConfig[]> {
   if (!(await hasDatabase())) return [];
   await using database = await openDatabase({ ...databaseOf(process.env), migrates: false });
   const { models } = await tableOf(database, config).read();
-  return models.map((stored) => stored.config);
+  return models.flatMap(({ config: model, fault }) => (fault === undefined ? model : []));
 }
 
 /** Whether there may be added models. There are none if the SQLite database does not exist. */
@@ -227,7 +226,7 @@ export async function removeAdded(
 }
 
 function tableOf(database: Database, config: Parameters<typeof nodeOf>[0]): ModelTable {
-  return new ModelTable(database, nodeOf(config), SILENT);
+  return new ModelTable(database, nodeOf(config));
 }
 
 async function find(table: ModelTable, name: string): Promise<StoredModel | undefined> {

@@ -5,7 +5,6 @@ import { namedReplicas, embeddedName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { iso } from '../http/api/json.ts';
-import { SILENT } from '../log.ts';
 import { nodeOf, ModelTable } from '../serving/model-table.ts';
 import { PROGRAM } from '../program-name.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
@@ -50,7 +49,7 @@ interface ListedReplica {
 /** Returns the replicas of the configuration and of the models in the database. */
 async function everyReplica(database: Database): Promise<ListedReplica[]> {
   const config = await loadConfig(process.env, 'none');
-  const { models: stored } = await new ModelTable(database, nodeOf(config), SILENT).read();
+  const { models: stored } = await new ModelTable(database, nodeOf(config)).read();
   const configured = config.file.models;
   const added = stored.filter(({ config: { id } }) => !configured.some((model) => model.id === id));
   return [...configured, ...added.map((model) => model.config)].flatMap((model): ListedReplica[] =>

@@ -79,7 +79,7 @@ export class ModelDetailsReader {
     const { config } = entry;
     const contextTokens = config.engine?.contextTokens ?? config.contextTokens ?? null;
     const common = { aliases, contextTokens, deletesFile };
-    if (entry.kind === 'remote') {
+    if (entry.kind !== 'embedded') {
       const license = findModel(config.id)?.license ?? null;
       return {
         ...common,

@@ -8,11 +8,13 @@ import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.
 import type { ModelDescription } from '../engine/engine.ts';
 import { EmbeddedReplica, type LoadCause } from '../engine/embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
+import { EMPTY_REPORT } from '../engine/replica-report.ts';
 import type { Log } from '../log.ts';
 import { withCatalog } from '../models/catalog.ts';
 import type { ModelStore } from '../models/store.ts';
 import { cardSource, imageLimits } from '../routing/card.ts';
-import type { RoutedReplica } from '../routing/replica.ts';
+import { ServiceError } from '../errors.ts';
+import type { ReplicaEntry, RoutedReplica } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import type { Secret } from '../secret.ts';
@@ -34,7 +36,7 @@ export interface EntryContext {
 }
 
 /** A served model with its replicas. */
-export type ModelEntry = EmbeddedEntry | RemoteEntry;
+export type ModelEntry = EmbeddedEntry | RemoteEntry | FaultyEntry;
 
 /** A model on an engine of this service. */
 export class EmbeddedEntry implements GateModel {
@@ -279,8 +281,59 @@ class RemoteEntry {
   }
 }
 
-/** Creates the entry of a model, which is not started yet. */
-export function createEntry(config: ModelConfig, context: EntryContext): ModelEntry {
+/** A model that cannot be served, because its definition is not valid. It is listed as down, with the reason. */
+class FaultyEntry {
+  readonly kind = 'faulty';
+  readonly config: ModelConfig;
+  readonly #router: Router;
+
+  constructor(config: ModelConfig, fault: string, { router }: EntryContext) {
+    this.config = config;
+    this.#router = router;
+    const { id, required } = config;
+    router.serve({ id, required, price: priceOf(config), card: () => null }, [faultyReplica(id, fault)]);
+  }
+
+  start(): void {}
+
+  async apply(): Promise<void> {}
+
+  async withdraw(): Promise<void> {
+    this.#router.remove(this.config.id);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+/** A replica that is always down, and so gets no requests. */
+function faultyReplica(id: string, reason: string): ReplicaEntry {
+  const refuse = async (): Promise<never> => {
+    throw new ServiceError(
+      'engine_unavailable',
+      'This model cannot be used. Ask the operator of the service.',
+    );
+  };
+  return {
+    client: {
+      name: id,
+      dialect: 'openai',
+      model: id,
+      generate: () => ({ [Symbol.asyncIterator]: () => ({ next: refuse }) }),
+      countPromptTokens: refuse,
+      health: refuse,
+      describe: refuse,
+      forget: async () => {},
+      [Symbol.asyncDispose]: async () => {},
+    },
+    state: () => ({ state: 'down', reason, retryInMs: null }),
+    capacity: () => null,
+    report: () => EMPTY_REPORT,
+  };
+}
+
+/** Creates the entry of a model, which is not started yet. `fault`: why its definition cannot be used. */
+export function createEntry(config: ModelConfig, context: EntryContext, fault?: string): ModelEntry {
+  if (fault !== undefined) return new FaultyEntry(config, fault, context);
   return config.replicas ? new RemoteEntry(config, context) : new EmbeddedEntry(config, context);
 }
 

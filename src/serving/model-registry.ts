@@ -3,7 +3,6 @@ import type { Actor, AuditNote } from '../accounts/audit.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import { namedReplicas, nextReplicaName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
-import { DatabaseError } from '../database/errors.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { availableMemory } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
@@ -76,8 +75,8 @@ export class ModelRegistry implements AsyncDisposable {
 
   /** Creates the models, which are not started yet. Rejects with a `DatabaseError`. */
   static async open(database: Database, context: Omit<EntryContext, 'gate'>): Promise<ModelRegistry> {
-    const { config, log } = context;
-    const registry = new ModelRegistry(context, new ModelTable(database, nodeOf(config), log));
+    const { config } = context;
+    const registry = new ModelRegistry(context, new ModelTable(database, nodeOf(config)));
     for (const model of config.file.models) {
       registry.#served.set(model.id, { entry: createEntry(model, registry.#context), stored: null });
     }
@@ -216,8 +215,7 @@ export class ModelRegistry implements AsyncDisposable {
    */
   async remove(id: string, keepFile: boolean, by: Actor): Promise<void> {
     const source = await this.#change(async () => {
-      const stored = this.#added(id);
-      const { entry } = this.#find(id);
+      const { entry, stored } = this.#findAdded(id);
       await this.#table.delete(stored, by, note('model.remove', id, { keepFile }));
       return entry.kind === 'embedded' ? sourceOf(entry.config) : null;
     });
@@ -292,8 +290,9 @@ export class ModelRegistry implements AsyncDisposable {
         if ((await this.#table.revision()) !== this.#revision) await this.#change(async () => {});
         this.#failing = false;
       } catch (error) {
-        if (!(error instanceof DatabaseError) && !this.#stop.signal.aborted) throw error;
-        if (!this.#failing) this.#context.log.warn('cannot read the added models', { error: String(error) });
+        // Whatever fails must not end the process, which also serves the other models.
+        if (!this.#failing)
+          this.#context.log.error('cannot read the added models', { error: error as Error });
         this.#failing = true;
       }
     }
@@ -315,8 +314,7 @@ export class ModelRegistry implements AsyncDisposable {
     for (const [id, { entry, stored }] of this.#served) {
       if (stored === null) continue;
       const next = wanted.get(id);
-      const sameKind = (next?.config.replicas === undefined) === (entry.kind === 'embedded');
-      if (next && sameKind) continue;
+      if (next && kindOf(next) === entry.kind && next.fault === stored.fault) continue;
       this.#served.delete(id);
       this.#close(entry.withdraw());
     }
@@ -338,8 +336,11 @@ export class ModelRegistry implements AsyncDisposable {
   }
 
   #serve(stored: StoredModel, start: boolean): void {
-    const entry = createEntry(stored.config, this.#context);
-    this.#served.set(stored.config.id, { entry, stored });
+    const { config, fault } = stored;
+    if (fault !== undefined)
+      this.#context.log.error('a model cannot be used', { model: config.id, reason: fault });
+    const entry = createEntry(config, this.#context, fault);
+    this.#served.set(config.id, { entry, stored });
     if (start) entry.start(stored.loaded, 'operator');
   }
 
@@ -361,15 +362,23 @@ export class ModelRegistry implements AsyncDisposable {
     return this.#served.get(id) as Served;
   }
 
-  #added(id: string): StoredModel {
-    const { stored } = this.#find(id);
-    if (stored !== null) return stored;
+  #findAdded(id: string): { entry: ModelEntry; stored: StoredModel } {
+    const { entry, stored } = this.#find(id);
+    if (stored !== null) return { entry, stored };
     throw conflict(`\`${id}\` is defined in the configuration and cannot be changed here.`);
+  }
+
+  /** Returns an added model that can be changed. */
+  #added(id: string): StoredModel {
+    const { stored } = this.#findAdded(id);
+    if (stored.fault === undefined) return stored;
+    throw conflict(`\`${id}\` can only be removed: ${stored.fault}.`);
   }
 
   #embedded(id: string): { entry: EmbeddedEntry; stored: StoredModel | null } {
     const { entry, stored } = this.#find(id);
     if (entry.kind === 'embedded') return { entry, stored };
+    if (stored !== null) this.#added(id);
     throw conflict(`\`${id}\` runs on other servers, so this service cannot load or unload it.`);
   }
 
@@ -438,6 +447,11 @@ export class ModelRegistry implements AsyncDisposable {
   async #closed(): Promise<void> {
     await Promise.all(this.#closing);
   }
+}
+
+function kindOf({ config, fault }: StoredModel): ModelEntry['kind'] {
+  if (fault !== undefined) return 'faulty';
+  return config.replicas ? 'remote' : 'embedded';
 }
 
 /** Changes of an added model. */

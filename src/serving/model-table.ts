@@ -7,7 +7,6 @@ import type { ModelConfig } from '../config/schema.ts';
 import { modelSchema } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_MODEL, MODELS_REVISION } from '../database/schema.ts';
-import type { Log } from '../log.ts';
 import { ServiceError } from '../errors.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
 import { ModelFileError, PullError } from '../models/errors.ts';
@@ -21,6 +20,8 @@ export interface StoredModel {
   node: string;
   /** Whether its engine should run. */
   loaded: boolean;
+  /** Why its definition in the database cannot be used; absent: it can. `config` then has no replicas. */
+  fault?: string;
 }
 
 /** The models that this instance serves and the number of their last change. */
@@ -35,13 +36,11 @@ interface StoredModels {
 export class ModelTable {
   readonly #database: Database;
   readonly #node: string;
-  readonly #log: Log;
 
   /** `node` identifies this instance and its data directory. */
-  constructor(database: Database, node: string, log: Log) {
+  constructor(database: Database, node: string) {
     this.#database = database;
     this.#node = node;
-    this.#log = log;
   }
 
   /** Returns a number that increases with every change, by any instance. */
@@ -70,11 +69,11 @@ export class ModelTable {
       .orderBy('created_at')
       .orderBy('id')
       .execute();
-    const models = rows.flatMap(({ id, node, definition, loaded }) => {
-      const parsed = modelSchema.safeParse(JSON.parse(definition));
-      if (parsed.success) return [{ config: parsed.data, node, loaded: loaded === 1 }];
-      this.#log.error('the definition of a model in the database is not valid', { model: id });
-      return [];
+    const models = rows.map(({ id, node, definition, loaded }): StoredModel => {
+      const read = readDefinition(id, definition);
+      return typeof read === 'string'
+        ? { config: { ...NOTHING, id }, node, loaded: false, fault: read }
+        : { config: read, node, loaded: loaded === 1 };
     });
     // A model on an engine of this instance wins over replicas that another instance added under the same ID.
     const own = new Set(models.filter(({ node }) => node !== '').map(({ config }) => config.id));
@@ -163,6 +162,33 @@ export class ModelTable {
       await appendAudit(transaction, by, note);
     });
   }
+}
+
+/** The definition of a model whose definition cannot be used. */
+const NOTHING = {
+  required: false,
+  keep: false,
+  samplingDefaults: 'recommended',
+  pricing: { prompt: '0', completion: '0' },
+  replicas: [],
+} satisfies Omit<ModelConfig, 'id'>;
+
+/** Returns the definition of a model, or why it is not valid. */
+function readDefinition(id: string, definition: string): ModelConfig | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(definition);
+  } catch {
+    // The message of the parser quotes the text.
+    return 'its definition in the database is not JSON';
+  }
+  const { data, error } = modelSchema.safeParse(value);
+  if (data === undefined) {
+    const [issue] = error.issues;
+    const field = issue === undefined || issue.path.length === 0 ? '' : `\`${pathOf(issue.path)}\` of `;
+    return `${field}its definition in the database is not valid: ${issue?.message ?? ''}`;
+  }
+  return data.id === id ? data : `its definition in the database has another ID, ${JSON.stringify(data.id)}`;
 }
 
 /** A model to add: either `source` or `replicas` is required. */
@@ -263,10 +289,7 @@ export function validModel(definition: Readonly<Record<string, unknown>>): Model
   const { data, error } = modelSchema.safeParse(JSON.parse(JSON.stringify(definition)));
   if (data) return data;
   const [issue] = error.issues;
-  const param = (issue?.path ?? [])
-    .map(String)
-    .join('.')
-    .replaceAll(/\.(\d+)/g, '[$1]');
+  const param = pathOf(issue?.path ?? []);
   throw new ServiceError('invalid_value', `Invalid value for \`${param}\`: ${issue?.message ?? ''}.`, {
     param,
   });
@@ -275,6 +298,13 @@ export function validModel(definition: Readonly<Record<string, unknown>>): Model
 /** Returns an ID as callers send it. The models of this service have the namespace `local` unless they name another. */
 function withNamespace(id: string | undefined): string | undefined {
   return id === undefined || id.includes('/') ? id : `local/${id}`;
+}
+
+function pathOf(path: readonly PropertyKey[]): string {
+  return path
+    .map(String)
+    .join('.')
+    .replaceAll(/\.(\d+)/g, '[$1]');
 }
 
 function requiredId(model: NewModel): string {

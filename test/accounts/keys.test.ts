@@ -581,3 +581,18 @@ test('cache scopes differ by account and data directory, and survive restarts', 
   assert.deepEqual(later.slice(0, 3), [first, first, other]);
   assert.notEqual(later[3], first);
 });
+
+test('a damaged row is one key that does not work, and the others do', async (context) => {
+  await using database = await openDatabase({ home: folder(context), url: null });
+  const damage = ({ record: { id } }: typeof good) =>
+    database.kysely.updateTable('keys').set({ limits: 'not json' }).where('id', '=', id).execute();
+  const good = await createKey(database, { name: 'good' });
+  const damaged = await createKey(database, { name: 'damaged' });
+  await damage(damaged);
+  await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
+  const works = async ({ key }: typeof good) => (await keys.authenticate(`Bearer ${key.reveal()}`)) !== null;
+  assert.deepEqual([await works(good), await works(damaged)], [true, false]);
+  const later = await createKey(database, { name: 'later' });
+  await damage(later);
+  assert.deepEqual([await works(good), await works(later)], [true, false]);
+});

@@ -38,6 +38,7 @@ test('the commands `models add`, `unload`, `load` and `remove` change the runnin
       completion: '0',
       input_cache_read: '0.05',
       source: file,
+      fault: null,
     },
   ]);
   const files = JSON.parse((await runCli(['models', 'list', '--json'], env)).stdout) as {

@@ -4,8 +4,11 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { scripted as directed, type Directive } from '../../src/engine/scripted/options.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { MODELS_REVISION } from '../../src/database/schema.ts';
 import type { Contract } from '../../src/http/api/contract.ts';
-import { chat, MODEL, post, startService, until, type TestService } from '../harness.ts';
+import { isReady } from '../../src/routing/readiness.ts';
+import { chat, MODEL, openService, post, startService, until, type TestService } from '../harness.ts';
 import { run } from '../commands/program.ts';
 import { HttpReplica, respondHello } from '../engine/replicas.ts';
 import { Management } from '../management.ts';
@@ -378,6 +381,84 @@ for (const kind of testDatabases()) {
           [MODEL, 'ready', 'file'],
           [SECOND, 'ready', 'added'],
         ],
+      );
+    });
+
+    test('a model whose definition is not valid is down until it is removed, and the others are served', async () => {
+      await using location = await kind.location();
+      const definitions = {
+        'test/text': 'not json',
+        'test/list': '[]',
+        'test/price': JSON.stringify({
+          id: 'test/price',
+          replicas: [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }],
+          pricing: { prompt: 'x' },
+        }),
+        'test/other': JSON.stringify({
+          id: 'test/another',
+          replicas: [{ url: 'http://127.0.0.1:9', dialect: 'vllm' }],
+        }),
+      };
+      const check = async (running: TestService) => {
+        const operator = await Management.of(running);
+        await until(() => Object.keys(definitions).every((id) => running.service.router.has(id)));
+        const faulty = (await list(operator)).filter(({ id }) => id in definitions);
+        assert.deepEqual(
+          faulty.map(({ id, state, reason }) => [id, state, reason?.split(':')[0]]).toSorted(),
+          [
+            ['test/list', 'down', 'its definition in the database is not valid'],
+            ['test/other', 'down', 'its definition in the database has another ID, "test/another"'],
+            ['test/price', 'down', '`pricing.prompt` of its definition in the database is not valid'],
+            ['test/text', 'down', 'its definition in the database is not JSON'],
+          ],
+        );
+        assert.equal(
+          (await post(running, '/v1/chat/completions', chat('1', { model: 'test/text' }))).status,
+          503,
+        );
+        assert.equal((await post(running, '/v1/chat/completions', chat('1'))).status, 200);
+        return operator;
+      };
+      {
+        await using first = await startService(undefined, location.env);
+        await using database = await openDatabase(location);
+        for (const [id, definition] of Object.entries(definitions)) {
+          const row = { id, node: '', definition, loaded: 1, created_at: 1 };
+          await database.kysely.insertInto('models').values(row).execute();
+        }
+        await database.kysely
+          .updateTable('settings')
+          .set({ value: '7777' })
+          .where('name', '=', MODELS_REVISION)
+          .execute();
+        await check(first);
+      }
+      await using opened = await openService(undefined, location.env);
+      const { key } = await opened.service.keys.create({ name: 'test' });
+      const again = { ...opened, key: key.reveal() };
+      await until(() => isReady(again.service.router.overview()));
+      const operator = await check(again);
+      const { stdout, stderr } = await run(['models', 'list', '--added'], location.env);
+      assert.match(stdout, /^test\/text +invalid/m);
+      assert.match(
+        stderr,
+        /test\/text is not served: its definition in the database is not JSON\. Remove it: .*models remove test\/text/,
+      );
+      assert.match(
+        again.log(),
+        /test\/text","reason":"its definition in the database is not JSON","message":"a model cannot be used"/,
+      );
+      for (const path of ['load', 'update']) {
+        await assert.rejects(
+          operator.call('POST', `/api/models/${path}`, { model: 'test/text' }),
+          /can only be removed/,
+        );
+      }
+      for (const model of Object.keys(definitions))
+        await operator.call('POST', '/api/models/remove', { model });
+      assert.deepEqual(
+        (await list(operator)).map(({ id }) => id),
+        [MODEL],
       );
     });
 
