@@ -68,6 +68,7 @@ export const ERRORS = {
   headers_too_large: [431, 'The request headers are larger than `limits.headerBytes`.'],
   too_many_attempts: [429, 'Too many attempts to sign in or to use a link or code.'],
   too_many_keys: [429, 'Too many keys were created in the account within the last hour.'],
+  too_many_changes: [429, 'The user made too many changes within the last hour.'],
   requests_per_minute: [429, 'The limit of requests per minute is reached.'],
   tokens_per_minute: [429, 'The limit of tokens per minute is reached.'],
   concurrent_requests: [429, 'The limit of concurrent requests is reached.'],

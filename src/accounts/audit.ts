@@ -3,6 +3,7 @@ import { sql, type Selectable, type Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { type Schema, AUDIT_KEEP_FROM } from '../database/schema.ts';
 import { firstIdAt } from '../database/partitions.ts';
+import { ServiceError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { UUID } from './bounds.ts';
 import { invalidCursor, pageLimit, pageOf, shortened, type Page, type PageQuery } from './page.ts';
@@ -111,6 +112,37 @@ export async function appendAudit(
  */
 export async function recordAudit({ kysely }: Database, by: Actor, note: AuditNote): Promise<void> {
   await kysely.transaction().execute((transaction) => appendAudit(transaction, by, note));
+}
+
+const HOUR_MS = 3_600_000;
+
+/**
+ * Rejects with 429 `too_many_changes` if an actor has made `max` changes within the last hour: each is an entry, and entries
+ * are kept for a long time. Reads at most `max` rows of an index.
+ */
+export async function assertChangeRate(
+  { kysely }: Pick<Database, 'kysely'>,
+  by: Actor,
+  max: number,
+): Promise<void> {
+  const now = Date.now();
+  const earlier = await kysely
+    .selectFrom('audit')
+    .select('at')
+    .where('actor', '=', by.id)
+    .where('id', '>=', firstIdAt(now - HOUR_MS))
+    .orderBy('id', 'desc')
+    .offset(max - 1)
+    .limit(1)
+    .executeTakeFirst();
+  if (earlier === undefined) return;
+  throw new ServiceError(
+    'too_many_changes',
+    `At most ${max} changes can be made within an hour. Try again later.`,
+    {
+      retryAfterMs: Math.min(Math.max(earlier.at + HOUR_MS - now, 1), HOUR_MS),
+    },
+  );
 }
 
 /** Matches entries by every given field. */

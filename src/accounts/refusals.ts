@@ -235,7 +235,10 @@ export interface RefusalFilter {
   limit: number;
 }
 
-/** Returns counts of refused requests by account, key, code and parameter, most recent first. */
+/**
+ * Returns counts of refused requests by account, key, code and parameter, most recent first. Reads only the index
+ * `refusals_kinds`, and the messages of what it returns.
+ */
 export async function readRefusals({ reports }: Database, filter: RefusalFilter): Promise<Refusal[]> {
   const { rows } = await sql<{
     account_id: string;
@@ -246,18 +249,19 @@ export async function readRefusals({ reports }: Database, filter: RefusalFilter)
     last_at: number;
     message: string;
   }>`
-    select account_id, key_id, code, param, total, last_at, message from (
-      select account_id, key_id, code, param, last_at, message,
-        cast(sum(count) over (partition by account_id, key_id, code, param) as bigint) as total,
-        row_number() over (partition by account_id, key_id, code, param order by last_at desc) as newest
+    select kinds.account_id, kinds.key_id, kinds.code, kinds.param, total, kinds.last_at, message from (
+      select account_id, key_id, code, param,
+        cast(sum(count) as bigint) as total, max(last_at) as last_at, max(minute) as minute
       from refusals
       where minute >= ${Math.floor(filter.fromMs / MINUTE_MS)}
       ${filter.accountId === null ? sql`` : sql`and account_id = ${filter.accountId}`}
       ${filter.keyId === undefined ? sql`` : sql`and key_id = ${filter.keyId}`}
+      group by account_id, key_id, code, param
+      order by max(last_at) desc, account_id, key_id, code, param limit ${filter.limit}
     ) as kinds
-    where newest = 1 order by last_at desc, account_id, key_id, code, param limit ${filter.limit}`.execute(
-    reports,
-  );
+    join refusals as latest on latest.minute = kinds.minute and latest.account_id = kinds.account_id
+      and latest.key_id = kinds.key_id and latest.code = kinds.code and latest.param = kinds.param
+    order by kinds.last_at desc, kinds.account_id, kinds.key_id, kinds.code, kinds.param`.execute(reports);
   return rows.map((row) => ({
     accountId: row.account_id === '' ? null : row.account_id,
     keyId: row.key_id === '' ? null : row.key_id,

@@ -86,6 +86,60 @@ for (const kind of testDatabases()) {
       );
     });
 
+    test('a report has the sums, the last time and the last message of each kind', async () => {
+      await using database = await kind.open();
+      const refused = fc.record({
+        minutes: fc.integer({ min: 0, max: 2 }),
+        account: fc.constantFrom('', 'acct_a', 'acct_b'),
+        key: fc.constantFrom('key_1', 'key_2'),
+        param: fc.constantFrom(null, 'model', 'messages'),
+      });
+      const bounds = fc.record({
+        sinceMinutes: fc.integer({ min: 0, max: 10 }),
+        limit: fc.integer({ min: 1, max: 4 }),
+      });
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(refused, { maxLength: 30 }),
+          bounds,
+          async (requests, { sinceMinutes, limit }) => {
+            await database.kysely.deleteFrom('refusals').execute();
+            await using here = counts(database);
+            const fromMs = here.clock.now + sinceMinutes * MINUTE;
+            const kinds = new Map<string, { count: number; lastAt: number; message: string }>();
+            for (const [index, { minutes, account, key, param }] of requests.entries()) {
+              here.clock.now += minutes * MINUTE + 1;
+              const message = `Message ${index}.`;
+              here.refusals.record(
+                account === '' ? null : { id: key, accountId: account },
+                error('invalid_value', param, message),
+              );
+              if (Math.floor(here.clock.now / MINUTE) < Math.floor(fromMs / MINUTE)) continue;
+              const kindOf = [account === '' ? null : account, account === '' ? null : key, param];
+              const name = JSON.stringify(kindOf);
+              kinds.set(name, { count: (kinds.get(name)?.count ?? 0) + 1, lastAt: here.clock.now, message });
+            }
+            await here.refusals.flush();
+            const listed = [...kinds].toSorted(([, a], [, b]) => b.lastAt - a.lastAt);
+            for (const accountId of [null, 'acct_a']) {
+              const rows = await readRefusals(database, { accountId, keyId: undefined, fromMs, limit });
+              const expected = listed.filter(
+                ([name]) => accountId === null || name.startsWith(`["${accountId}"`),
+              );
+              assert.deepEqual(
+                rows.map((row) => [
+                  JSON.stringify([row.accountId, row.keyId, row.param]),
+                  { count: row.count, lastAt: row.lastAt, message: row.message },
+                ]),
+                expected.slice(0, limit),
+              );
+            }
+          },
+        ),
+        { numRuns: 30 },
+      );
+    });
+
     test('one account with many kinds of refusals does not hide the refusals of others', async () => {
       await using database = await kind.open();
       await using here = counts(database);

@@ -55,6 +55,7 @@ const MANAGEMENT_ERRORS: ReadonlySet<string> = new Set([
   'not_enough_memory',
   'too_many_attempts',
   'too_many_keys',
+  'too_many_changes',
   'provider_unavailable',
 ]);
 

@@ -77,6 +77,9 @@ function operation(endpoint: Endpoint): Json {
     ...(parameters.length > 0 ? (['not_found'] as const) : []),
     ...ERRORS_OF[access],
     ...(endpoint.method === 'GET' ? [] : (['origin_not_allowed', ...BODY_ERRORS] as const)),
+    ...(endpoint.method === 'GET' || access === 'open' || access === 'operator'
+      ? []
+      : (['too_many_changes'] as const)),
     ...errors,
   ];
   return {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { assertChangeRate } from '../../accounts/audit.ts';
 import { ID } from '../../accounts/bounds.ts';
 import { keepConnection } from '../../connection-watch.ts';
 import { ServiceError } from '../../errors.ts';
@@ -85,6 +86,19 @@ function isIpOrLocalhost(host: string): boolean {
   return name === 'localhost' || (name !== undefined && isIP(name.replaceAll(/[[\]]/g, '')) !== 0);
 }
 
+/** Operators have no bound, because they may also delete entries of the audit log. */
+function isRateBounded({ method }: Endpoint, { operator }: Principal): boolean {
+  return method !== 'GET' && !operator;
+}
+
+/** Least bound of the changes of a user within an hour. */
+const MIN_CHANGES = 100;
+
+/** A user who creates as many keys as allowed can also revoke them. */
+function maxChangesPerHour({ maxCreatedPerHour }: HttpContext['keyBounds']): number {
+  return Math.max(MIN_CHANGES, 2 * maxCreatedPerHour);
+}
+
 const EMPTY = new Uint8Array(0);
 
 async function respond(
@@ -114,6 +128,8 @@ async function respond(
       account && principal
         ? authorizedAccount(endpoint, principal, await account.find({ database, ...parts }), account.missing)
         : null;
+    if (principal !== null && isRateBounded(endpoint, principal))
+      await assertChangeRate(database, principal.actor, maxChangesPerHour(context.keyBounds));
     return await endpoint.handle({
       ...parts,
       database,

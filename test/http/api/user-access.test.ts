@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { appendAudit } from '../../../src/accounts/audit.ts';
 import { MODEL } from '../../harness.ts';
 import { testDatabases } from '../../servers.ts';
 import { Wire } from '../wire.ts';
@@ -280,6 +281,29 @@ for (const kind of testDatabases()) {
         'invalid_api_key',
         'the key is used',
       );
+    });
+
+    test('a member who has made too many changes within an hour is refused, and operators are not', async () => {
+      const invitation = { account_id: accountId, email: 'busy@example.com', role: 'member' };
+      const { link } = await operator.ok('createInvitation', { body: invitation });
+      const busy = fixture.browser();
+      await busy.ok('acceptInvitation', { body: { token: tokenOf(link), name: 'Busy', password: PASSWORD } });
+      const { user } = await busy.ok('getSession');
+      assert.ok(user);
+      const { id } = await busy.ok('createKey', { body: { name: 'changed', account_id: accountId } });
+      const rotation = { params: { id }, body: {} };
+      await busy.ok('rotateKey', rotation);
+      const note = { action: 'key.update', subject: `key:${id}` } as const;
+      const notes = Array.from({ length: 1000 }, () => note);
+      const by = { id: `user:${user.id}`, ip: null };
+      await fixture.database.kysely
+        .transaction()
+        .execute((transaction) => appendAudit(transaction, by, ...notes));
+      const refused = await busy.call('rotateKey', rotation);
+      assertRefused(refused, 'too_many_changes');
+      assert.ok(Number(refused.headers.get('retry-after')) > 3000);
+      await busy.ok('getKey', { params: { id } });
+      await operator.ok('rotateKey', rotation);
     });
 
     test('a host name in Host is not trusted', async () => {
