@@ -404,7 +404,9 @@ for (const kind of testDatabases()) {
         await until(() => Object.keys(definitions).every((id) => running.service.router.has(id)));
         const faulty = (await list(operator)).filter(({ id }) => id in definitions);
         assert.deepEqual(
-          faulty.map(({ id, state, reason }) => [id, state, reason?.split(':')[0]]).toSorted(),
+          faulty
+            .map(({ id, state, reason }) => [id, state, reason?.split(':')[0]])
+            .toSorted(([a = ''], [b = '']) => (a ?? '').localeCompare(b ?? '')),
           [
             ['test/list', 'down', 'its definition in the database is not valid'],
             ['test/other', 'down', 'its definition in the database has another ID, "test/another"'],
