@@ -58,6 +58,8 @@ export interface ParsedRequest {
   schemaPath(tool: number | null): string;
   /** Notes what the model cannot do. Absent: nothing depends on the model. Not called before the model is known. */
   fit?(card: ModelCard): void;
+  /** Does work for the response to a large request that would hold the event loop. Called before the writers, if at all. */
+  prepare?(): Promise<void>;
   /** Returns the writer of a response that is not a stream. */
   whole(requestId: string): WholeResponse;
   /** Returns the writer of a stream. Only for a request whose response is one. */

@@ -38,6 +38,8 @@ export interface GenerationExchange extends Exchange {
   bodyMemory: BodyReservation | null;
   /** Null before the body is read and after it is parsed. */
   body: JsonBody | null;
+  /** Whether each step of the request has a turn of the event loop of its own. */
+  isLarge: boolean;
   /** The value of `Idempotency-Key`; null: none. */
   idempotencyKey: string | null;
   /** The hash of the body of a request with an idempotency key; empty before the body is read. */

@@ -79,6 +79,10 @@ export async function runGeneration(
     const { generation } = parsed;
     summary.stream = generation.stream;
     summary.model = generation.model;
+    if (exchange.isLarge) {
+      await nextTurn();
+      await parsed.prepare?.();
+    }
     const identity = {
       requestId,
       clientRequestId: clientRequestId(request) ?? null,

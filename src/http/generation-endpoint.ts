@@ -45,6 +45,7 @@ export class GenerationEndpoint {
       caller: null,
       bodyMemory: null,
       body: null,
+      isLarge: false,
       idempotencyKey: null,
       fingerprint: '',
     };
@@ -81,6 +82,7 @@ export class GenerationEndpoint {
     if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.protocol, bytes);
     const body = jsonBody(bytes, exchange.protocol.bodyValues, memory);
     if (body instanceof Promise) {
+      exchange.isLarge = true;
       // The thread has the bytes, even if the client disconnects meanwhile.
       memory?.retain();
       try {

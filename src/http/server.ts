@@ -191,17 +191,19 @@ function mayUse({ caller }: FastifyRequest, model: string): boolean {
   return caller?.models?.has(model) !== false;
 }
 
-/** `GET /openapi.json`, from the schemas that validate requests. */
+/** `GET /openapi.json`, from the schemas that validate requests. The document is written once, by the first request. */
 function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
+  let document: readonly Buffer[] | null = null;
   app.get('/openapi.json', (request, reply) => {
-    const { version, limits } = context;
-    const info = { version, serverUrl: context.publicUrl(), maxChoices: limits.choices };
-    sendJson(
-      takeOver(request, reply),
-      200,
-      JSON.stringify(openApiDocument(info, PROTOCOLS, managementPart())),
-    );
+    document ??= [Buffer.from(JSON.stringify(describe(context)))];
+    sendJson(takeOver(request, reply), 200, document);
   });
+}
+
+function describe(context: HttpContext): object {
+  const { version, limits } = context;
+  const info = { version, serverUrl: context.publicUrl(), maxChoices: limits.choices };
+  return openApiDocument(info, PROTOCOLS, managementPart());
 }
 
 function respondToError(

@@ -1,4 +1,5 @@
 import { extname } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
 import {
@@ -17,7 +18,10 @@ import { readVectors, type VectorList } from './vectors.ts';
  */
 export const LARGE_JSON = 1_048_576;
 
-/** The same for bodies of requests and of replicas that may have more values than usual. */
+/**
+ * The same for bodies of requests and of replicas that may have more values than usual. Other requests of this size are parsed
+ * in a turn of the event loop of their own: tens of thousands of values take as long to parse as to read afterwards.
+ */
 export const LARGE_LIST = 65_536;
 
 export type JsonTask =
@@ -89,18 +93,47 @@ export function jsonBody(
   bounds = valueBounds(MAX_BODY_VALUES),
   memory: JsonMemory | null = null,
 ): JsonBody | Promise<JsonBody> {
-  const large = bounds.values > MAX_BODY_VALUES ? LARGE_LIST : LARGE_JSON;
-  if (bytes.length < large) return () => parseJsonBody(bytes, bounds, memory);
-  return thread.run({ parse: bytes, bounds }, [bytes.buffer]).then(
-    (value) => {
-      const { object, heapBytes } = value as ParsedBody; // From `resultOf`.
-      memory?.resize(heapBytes);
-      return () => object;
-    },
-    (error: unknown) => () => {
-      throw error;
-    },
-  );
+  if (bytes.length < LARGE_LIST) return () => parseJsonBody(bytes, bounds, memory);
+  const onThread = bounds.values > MAX_BODY_VALUES || bytes.length >= LARGE_JSON;
+  return onThread ? parseOnThread(bytes, bounds, memory) : parseNextTurn(bytes, bounds, memory);
+}
+
+/** The result is read in a turn after the one in which it arrives. */
+async function parseOnThread(
+  bytes: Uint8Array<ArrayBuffer>,
+  bounds: ValueBounds,
+  memory: JsonMemory | null,
+): Promise<JsonBody> {
+  let parsed: ParsedBody;
+  try {
+    parsed = (await thread.run({ parse: bytes, bounds }, [bytes.buffer])) as ParsedBody; // From `resultOf`.
+  } catch (error) {
+    return failing(error);
+  }
+  memory?.resize(parsed.heapBytes);
+  await nextTurn();
+  return () => parsed.object;
+}
+
+async function parseNextTurn(
+  bytes: Uint8Array,
+  bounds: ValueBounds,
+  memory: JsonMemory | null,
+): Promise<JsonBody> {
+  await nextTurn();
+  try {
+    const object = parseJsonBody(bytes, bounds, memory);
+    await nextTurn();
+    return () => object;
+  } catch (error) {
+    return failing(error);
+  }
+}
+
+function failing(error: unknown): JsonBody {
+  return () => {
+    throw error;
+  };
 }
 
 /** Returns the JSON text of a value as UTF-8. */

@@ -21,6 +21,7 @@ export const RESPONSES: Protocol = {
     return {
       generation: request.generation,
       schemaPath: (tool) => (tool === null ? 'text.format.schema' : (request.tooling.paths[tool] ?? 'tools')),
+      prepare: () => request.echo.prepare(),
       whole: (requestId) => new ResponseBuilder(request, requestId),
       stream: (requestId) => new ResponseEvents(request, requestId),
     };

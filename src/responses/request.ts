@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../generation.ts';
 import type { ParseOptions } from '../protocol.ts';
+import { LARGE_JSON, writeLargeJson } from '../openai/json-thread.ts';
 import { RequestBody } from '../openai/request-body.ts';
 import { clampTokens, parseJsonSchemaFormat, parseSampling, parseStop } from '../openai/request.ts';
 import { parseTemplateVariables } from '../openai/tools.ts';
@@ -26,8 +27,37 @@ export interface ResponsesRequest {
   tooling: Tooling;
   /** Seals the reasoning of the response; null: the caller did not ask for it. */
   seal: ((text: string) => string) | null;
-  /** The fields of the request that the response repeats, as JSON without the braces. */
-  echo: string;
+  echo: Echo;
+}
+
+/** The fields of a request that its response repeats. They are written once, though each of three events has them. */
+class Echo {
+  #instructions: unknown;
+  #fields: object | null;
+  /** The JSON of the instructions, if they are long; then that of all fields. */
+  #json: string | null = null;
+
+  constructor(instructions: unknown, fields: object) {
+    this.#instructions = instructions;
+    this.#fields = fields;
+  }
+
+  /** JSON without the braces. */
+  get json(): string {
+    if (this.#fields !== null) {
+      this.#json ??= JSON.stringify(this.#instructions);
+      this.#json = `"instructions":${this.#json},${members(this.#fields)}`;
+      [this.#instructions, this.#fields] = [null, null];
+    }
+    return this.#json ?? '';
+  }
+
+  /** Writes long instructions on a thread, before `json` is used. */
+  async prepare(): Promise<void> {
+    const text = this.#instructions;
+    if (typeof text !== 'string' || text.length < LARGE_JSON) return;
+    this.#json = Buffer.from(await writeLargeJson(text)).toString();
+  }
 }
 
 /** Parses the body of `POST /v1/responses`. Throws a 400 with the path of the field. */
@@ -68,7 +98,7 @@ export function parseResponsesRequest(
     generation,
     tooling,
     seal: included.has(SEALED) ? (value) => sealer.seal(value) : null,
-    echo: echoOf(object, generation),
+    echo: new Echo(object['instructions'] ?? null, echoOf(object, generation)),
   };
 }
 
@@ -130,9 +160,8 @@ function parseFormat(text: RequestBody): ResponseFormat {
   }
 }
 
-function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }: ChatRequest): string {
-  return members({
-    instructions: object['instructions'] ?? null,
+function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }: ChatRequest): object {
+  return {
     max_output_tokens: object['max_output_tokens'] ?? null,
     max_tool_calls: null,
     metadata: jsonObject(object['metadata']),
@@ -154,7 +183,7 @@ function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }:
     truncation: 'disabled',
     user: request.user,
     background: false,
-  });
+  };
 }
 
 /** Typed clients expect every field of a function. */

@@ -265,7 +265,7 @@ class ResponseWriter {
       `{"id":"resp_${this.#hex}","object":"response","created_at":${this.#createdAt},"completed_at":${completedAt},` +
       `"status":"${status}","error":${JSON.stringify(error)},"incomplete_details":${incomplete},` +
       `"model":${JSON.stringify(this.#request.generation.model)},"output":[${[...this.#items, ...open].join(',')}],` +
-      `${this.#request.echo},"usage":${usage === null ? null : usageJson(usage)}}`
+      `${this.#request.echo.json},"usage":${usage === null ? null : usageJson(usage)}}`
     );
   }
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { after, mock, test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { z } from 'zod';
 import { HIDDEN_CHARACTERS } from '../../src/accounts/bounds.ts';
@@ -46,6 +46,17 @@ test('the document is OpenAPI 3.1 and contains the URL of the service', () => {
   assert.match(document.openapi, /^3\.1\.\d+$/);
   assert.ok(document.info.title.length > 0 && document.info.version.length > 0);
   assert.deepEqual(document.servers, [{ url: service.url }]);
+});
+
+test('the document is written once', async () => {
+  const stringify = mock.method(JSON, 'stringify');
+  try {
+    assert.deepEqual(await (await fetch(`${service.url}/openapi.json`)).json(), document);
+    const written = stringify.mock.calls.filter(({ result }) => (result?.length ?? 0) > 10_000);
+    assert.equal(written.length, 0);
+  } finally {
+    mock.reset();
+  }
 });
 
 test('the document contains exactly the endpoints and methods of the service', () => {

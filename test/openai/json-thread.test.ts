@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import * as fc from 'fast-check';
-import { jsonBody, LARGE_JSON, writeLargeJson } from '../../src/openai/json-thread.ts';
+import { jsonBody, LARGE_JSON, type JsonBody, writeLargeJson } from '../../src/openai/json-thread.ts';
 import { refuses } from './samples.ts';
 
 /** The UTF-8 of a JSON text, padded with white space until it is parsed on the thread. */
@@ -36,6 +37,24 @@ test('this thread neither parses nor writes a large text', async () => {
     body();
     await writeLargeJson({ a: 'x'.repeat(LARGE_JSON) });
     assert.equal(parse.mock.callCount() + stringify.mock.callCount(), 0);
+  } finally {
+    mock.reset();
+  }
+});
+
+test('a body of tens of thousands of values is parsed in a turn of the event loop of its own', async () => {
+  const bytes = Uint8Array.from(Buffer.from('{"a":1}'.padEnd(65_536)));
+  const parse = mock.method(JSON, 'parse');
+  try {
+    let body: JsonBody | null = null;
+    const read = async () => (body = await jsonBody(bytes));
+    const reading = read();
+    assert.deepEqual([parse.mock.callCount(), body], [0, null]);
+    await nextTurn();
+    assert.deepEqual([parse.mock.callCount(), body], [1, null]);
+    await nextTurn();
+    assert.notEqual(body, null);
+    assert.deepEqual((await reading)(), { a: 1 });
   } finally {
     mock.reset();
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import * as fc from 'fast-check';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import { NO_USAGE, type GenerationEvent } from '../../src/generation.ts';
@@ -169,6 +169,26 @@ test('the input of a custom tool is unwrapped from its arguments, wherever they 
       for (const { delta } of deltas) assert.ok(String(delta).isWellFormed());
     }),
   );
+});
+
+test('long instructions are written once, on another thread', async () => {
+  const instructions = '"\n'.repeat(600_000);
+  const { parsed } = read({ instructions });
+  const stringify = mock.method(JSON, 'stringify');
+  try {
+    await parsed.prepare?.();
+    const stream = parsed.stream(REQUEST_ID);
+    const events = eventsOf(
+      [STARTED, token('Hi'), ...ending()].map((event) => stream.format(event)).join(''),
+    );
+    const repeated = events.flatMap(
+      ({ response }) => (response as { instructions: string } | undefined)?.instructions ?? [],
+    );
+    assert.deepEqual([repeated.length, new Set(repeated)], [3, new Set([instructions])]);
+    assert.ok(stringify.mock.calls.every(({ result }) => (result?.length ?? 0) < 100_000));
+  } finally {
+    mock.reset();
+  }
 });
 
 test('each part of the input of a custom tool is read once, however long the input is', () => {
