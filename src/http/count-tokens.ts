@@ -48,7 +48,9 @@ async function respondWithCount(
   reply.raw.once('close', () => {
     stop.abort(new ServiceError('request_timeout', 'The client has disconnected.'));
   });
-  const { tokens, exact } = await model.countPromptTokens(generation, stop.signal);
+  // Engines count in turns between scopes.
+  const counted = { ...generation, cacheScope: caller.cacheScope };
+  const { tokens, exact } = await model.countPromptTokens(counted, stop.signal);
   if (!exact) notes.add('input_tokens', 'estimated, and not below the count');
   logCount(context.log, request, { model: model.id, notes, tokens, exact, startedAtMs });
   sendJson({ ...takeOver(request, reply), record: { limitHeaders, notes } }, 200, formatCount(tokens));

@@ -15,6 +15,7 @@ import type { GgufInfo } from '../../models/gguf.ts';
 import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
 import { ChoiceOutput, type ChoiceOutputOptions } from './choice-output.ts';
 import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
+import { FairTurns } from './fair-turns.ts';
 import { GrammarCache } from './grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
 import type { Outbox } from './outbox.ts';
@@ -40,8 +41,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   readonly #scheduler: Scheduler;
   readonly #prompts: PromptTokenizer;
   readonly #grammars: GrammarCache;
-  /** Settles when all counts so far have ended. */
-  #counts: Promise<unknown> = Promise.resolve();
+  readonly #counts = new FairTurns();
 
   private constructor(loaded: LoadedModel, log: Log) {
     const { model, context, vocabulary, speed } = loaded;
@@ -95,15 +95,14 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     return job.outbox;
   }
 
-  /** Counts one request at a time, so that steps of running generations never wait for more than one piece of a text. */
-  countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number> {
-    const count = this.#counts.then(async () => {
-      signal.throwIfAborted();
-      const { prompts } = await this.#prompts.tokenize(request, signal);
-      return prompts.reduce((sum, prompt) => sum + prompt.length, 0);
-    });
-    this.#counts = count.catch(() => {});
-    return count;
+  /**
+   * Counts one request at a time, so that steps of running generations never wait for more than one piece of a text, and
+   * in turns between scopes.
+   */
+  async countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number> {
+    using _ = await this.#counts.take(request.cacheScope, signal);
+    const { prompts } = await this.#prompts.tokenize(request, signal);
+    return prompts.reduce((sum, prompt) => sum + prompt.length, 0);
   }
 
   forget(cacheScope: string): void {
@@ -130,6 +129,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   /** Ends running requests with 503 `shutting_down` and frees the model. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#scheduler.stop(new ServiceError('shutting_down', 'The engine is stopping.'));
+    await this.#prompts[Symbol.asyncDispose]();
     await this.#loaded.store?.[Symbol.asyncDispose]();
     await this.#loaded.context.dispose();
     await this.#loaded.model.dispose();

@@ -5,8 +5,10 @@ import type { Log } from '../../log.ts';
 import type { GgufInfo } from '../../models/gguf.ts';
 import type { NativeModel } from './binding.ts';
 import type { LoadedModel } from './load-model.ts';
-import type { TemplateSegment } from './template-markers.ts';
-import type { ChatTemplate, RenderedPrompt } from './template.ts';
+import { type PromptText, promptText, type ReservedTokens, trustedText } from './prompt-text.ts';
+import { RenderingWork } from './template-environment.ts';
+import { type RenderedText, TemplateThread } from './template-thread.ts';
+import type { ChatTemplate } from './template.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
 import { BYTE_PAIR } from './text-cuts.ts';
 import { anyOf, type Vocabulary } from './vocabulary.ts';
@@ -18,7 +20,7 @@ interface TokenizedPrompts {
   reasoning: PromptReasoning;
 }
 
-export class PromptTokenizer {
+export class PromptTokenizer implements AsyncDisposable {
   readonly #model: NativeModel;
   readonly #vocabulary: Vocabulary;
   readonly #template: ChatTemplate | null;
@@ -31,11 +33,11 @@ export class PromptTokenizer {
   readonly #maxRun: number;
   readonly #log: Log;
   #reportedFailure = false;
-  /**
-   * Matches the user-defined tokens that contain a delimiter and occur in the chat template, such as `<tool_call>`.
-   * Null if there are none.
-   */
-  readonly #reserved: RegExp | null;
+  /** Characters to tokenize before the event loop gets a turn. */
+  #untilTurn: number;
+  readonly #reserved: ReservedTokens;
+  /** Null if there is no template. */
+  readonly #thread: TemplateThread | null;
 
   constructor(
     {
@@ -56,49 +58,88 @@ export class PromptTokenizer {
     this.#ownTokens = info.contextTokens;
     const { pieceLength, maxRun } = pieceLimits(model, vocabulary, info.preTokenizer);
     this.#pieceLength = pieceLength;
+    this.#untilTurn = pieceLength;
     this.#maxRun = maxRun;
     this.#log = log;
-    this.#reserved = anyOf(
+    const userDefined = anyOf(
       vocabulary.userDefined.filter((text) => /[<[|｜]/.test(text) && template?.mentions(text)),
     );
+    const reserved = { controls: vocabulary.controls, userDefined };
+    this.#reserved = reserved;
+    this.#thread =
+      template && new TemplateThread({ source: template.source, special: template.special, reserved });
   }
 
   /**
    * Tokenizes the prompts. Throws 400 `context_length_exceeded` if a prompt leaves no room for a completion, and 400
    * `unsupported_parameter` for a chat without a chat template. Throws the reason of the signal between two pieces of a
-   * long text.
+   * long text, and while a large chat waits to be rendered.
    */
   async tokenize(request: GenerationRequest, signal: AbortSignal): Promise<TokenizedPrompts> {
     switch (request.kind) {
       case 'chat': {
-        const { bos, segments, reasoning } = this.#render(request);
         const subject = request.tools.length > 0 ? 'the messages and tools have' : 'the messages have';
-        return { prompts: [await this.#tokenizePrompt(segments, bos, subject, signal)], reasoning };
+        this.#refuseLongMessages(request, subject);
+        const rendered = await this.#render(request, signal);
+        const prompt = await this.#tokenizePrompt(rendered, rendered.bos, subject, signal);
+        return { prompts: [prompt], reasoning: rendered.reasoning };
       }
       case 'text':
       case 'embedding': {
         const prompts: Uint32Array[] = [];
         for (const text of promptTexts(request)) {
-          // Text prompts may contain special tokens, as with other engines.
-          const segments = [{ text, trusted: true }];
-          prompts.push(await this.#tokenizePrompt(segments, false, 'the prompt has', signal));
+          prompts.push(await this.#tokenizePrompt(trustedText(text), false, 'the prompt has', signal));
         }
         return { prompts, reasoning: 'closed' };
       }
     }
   }
 
-  #render(request: ChatRequest): RenderedPrompt {
-    if (this.#template === null)
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#thread?.[Symbol.asyncDispose]();
+  }
+
+  /**
+   * Refuses messages that are certainly too long for a slot before they are rendered, which takes much longer. Templates
+   * write at least one token for each message, and include the whole content of those that are not of the assistant.
+   */
+  #refuseLongMessages({ messages }: ChatRequest, subject: LengthSubject): void {
+    let count = 0;
+    let bytes = 0;
+    for (const { role, content } of messages) {
+      const size = role === 'assistant' ? 0 : Buffer.byteLength(content.trim());
+      if (size > 0) count++;
+      bytes += size;
+    }
+    const minimum = Math.max(count, Math.ceil(bytes / this.#vocabulary.longestBytes));
+    if (minimum >= this.#slotTokens) throw this.#tooLong(`at least ${minimum}`, subject);
+  }
+
+  async #render(request: ChatRequest, signal: AbortSignal): Promise<RenderedText> {
+    const [template, thread] = [this.#template, this.#thread];
+    if (template === null || thread === null)
       throw new ServiceError(
         'unsupported_parameter',
         'This model has no chat template, so it does not support chat completions. Use text completions.',
         { param: 'messages' },
       );
     try {
-      return this.#template.render(request);
+      const rendered = isLarge(request) ? null : this.#renderHere(template, request);
+      return rendered ?? (await thread.render(request, request.cacheScope, signal));
     } catch (error) {
       this.#reportFailure(error);
+      throw error;
+    }
+  }
+
+  /** Renders a chat in this thread, or returns null if that would take too long. */
+  #renderHere(template: ChatTemplate, request: ChatRequest): RenderedText | null {
+    const work = new RenderingWork(MAX_WORK_HERE);
+    try {
+      const { bos, reasoning, segments } = template.render(request, work);
+      return { bos, reasoning, ...promptText(segments, this.#reserved) };
+    } catch (error) {
+      if (work.isExceeded) return null;
       throw error;
     }
   }
@@ -113,28 +154,29 @@ export class PromptTokenizer {
   }
 
   async #tokenizePrompt(
-    segments: readonly TemplateSegment[],
+    { text, ends, special }: PromptText,
     bos: boolean,
     subject: LengthSubject,
     signal: AbortSignal,
   ): Promise<Uint32Array> {
-    const text = segments.map((segment) => segment.text).join('');
     const minimum = Math.ceil(Buffer.byteLength(text) / this.#vocabulary.longestBytes);
     if (minimum >= this.#slotTokens) throw this.#tooLong(`at least ${minimum}`, subject);
     const { bosToken } = this.#model;
     const parts: Uint32Array[] = [];
     if (bosToken !== null && (bos || this.#model.addsBos)) parts.push(Uint32Array.of(bosToken));
     let count = parts.length;
-    for (const part of this.#parts(text, segments)) {
-      for (const piece of this.#vocabulary.cuts.pieces(part.text, this.#pieceLength)) {
+    let start = 0;
+    for (const [index, end] of ends.entries()) {
+      const part = text.slice(start, end);
+      start = end;
+      for (const piece of this.#vocabulary.cuts.pieces(part, this.#pieceLength)) {
         await this.#checkPiece(piece, count, subject, signal);
-        const tokens = this.#model.tokenize(piece, part.special);
+        const tokens = this.#model.tokenize(piece, special[index] === 1);
         parts.push(tokens);
         count += tokens.length;
-        // Tokenization is synchronous, about 1 ms per kilobyte.
-        if (text.length > this.#pieceLength) await nextTurn();
+        await this.#giveTurn(piece.length);
         signal.throwIfAborted();
-        if (piece.length < part.text.length && count >= this.#slotTokens)
+        if (piece.length < text.length && count >= this.#slotTokens)
           throw this.#tooLong(`at least ${count}`, subject);
       }
     }
@@ -144,37 +186,12 @@ export class PromptTokenizer {
     return tokens.length > 0 ? tokens : Uint32Array.of(bosToken ?? this.#model.eosToken ?? 0);
   }
 
-  /** Yields the texts to tokenize separately. In those with `special`, the texts of control tokens become these tokens. */
-  *#parts(text: string, segments: readonly TemplateSegment[]): Generator<{ text: string; special: boolean }> {
-    // If no token is forged, tokenize the whole text at once. Tokens can then span segments, as they do in training.
-    if (!this.#hasForgedTokens(text, segments)) return yield { text, special: true };
-    for (const segment of segments) {
-      if (segment.trusted) yield { text: segment.text, special: true };
-      else for (const plain of this.#plainParts(segment.text)) yield { text: plain, special: false };
-    }
-  }
-
-  /** Whether the text has control tokens or reserved tokens outside trusted segments. */
-  #hasForgedTokens(whole: string, segments: readonly TemplateSegment[]): boolean {
-    return [this.#vocabulary.controls, this.#reserved].some(
-      (pattern) => pattern !== null && hasUntrusted(pattern, whole, segments),
-    );
-  }
-
-  /**
-   * Cuts an untrusted text after the first character of each reserved token, because llama.cpp recognizes user-defined
-   * tokens in every text.
-   */
-  #plainParts(text: string): string[] {
-    if (this.#reserved === null) return [text];
-    const parts: string[] = [];
-    let from = 0;
-    for (const { index } of text.matchAll(this.#reserved)) {
-      const to = index + String.fromCodePoint(text.codePointAt(index) ?? 0).length;
-      parts.push(text.slice(from, to));
-      from = to;
-    }
-    return [...parts, text.slice(from)].filter((part) => part !== '');
+  /** Gives the event loop a turn if enough text was tokenized since the last one: that takes about 1 ms per kilobyte. */
+  async #giveTurn(characters: number): Promise<void> {
+    this.#untilTurn -= characters + CALL_CHARACTERS;
+    if (this.#untilTurn > 0) return;
+    this.#untilTurn = this.#pieceLength;
+    await nextTurn();
   }
 
   /**
@@ -234,17 +251,26 @@ export function tooLongRun(piece: string, maxRun: number, param: string): Servic
   );
 }
 
-/** Whether the pattern matches outside trusted segments. */
-function hasUntrusted(pattern: RegExp, whole: string, segments: readonly TemplateSegment[]): boolean {
-  let offset = 0;
-  const trustedOffsets: number[] = [];
-  for (const { text, trusted } of segments) {
-    if (trusted) for (const match of text.matchAll(pattern)) trustedOffsets.push(offset + match.index);
-    offset += text.length;
+/** Whether a chat is rendered on the thread because of its size. */
+function isLarge({ messages, tools, templateVariables }: ChatRequest): boolean {
+  if (messages.length > MAX_MESSAGES_HERE) return true;
+  let characters = JSON.stringify([tools, templateVariables]).length;
+  for (const message of messages) {
+    characters += message.content?.length ?? 0;
+    if (message.role !== 'assistant') continue;
+    characters += message.reasoning?.length ?? 0;
+    for (const call of message.toolCalls) characters += call.arguments.length + CALL_CHARACTERS;
   }
-  const found = Array.from(whole.matchAll(pattern), (match) => match.index);
-  return found.length !== trustedOffsets.length || found.some((at, i) => at !== trustedOffsets[i]);
+  return characters > MAX_CHARACTERS_HERE;
 }
+
+/** Bounds for a chat that is rendered in the thread that samples, where it takes at most about 10 ms. */
+const MAX_MESSAGES_HERE = 256;
+const MAX_CHARACTERS_HERE = 65_536;
+const MAX_WORK_HERE = 20_000;
+
+/** Stands for the work of a call of a tool, and of a call of the tokenizer, besides its text. */
+const CALL_CHARACTERS = 64;
 
 /** The words before the number of tokens in the error message. */
 type LengthSubject = 'the messages have' | 'the messages and tools have' | 'the prompt has';

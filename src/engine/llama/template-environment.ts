@@ -5,7 +5,16 @@ export class TemplateRefusal extends Error {}
 
 /** Limits the work of rendering one request, because rendering cannot be interrupted. */
 export class RenderingWork {
-  #left = MAX_WORK;
+  #left: number;
+
+  /** `limit`: the number of expressions and statements. */
+  constructor(limit = MAX_WORK) {
+    this.#left = limit;
+  }
+
+  get isExceeded(): boolean {
+    return this.#left < 0;
+  }
 
   /** Runs a parsed template. Throws `TemplateRefusal` if the work exceeds the limit. */
   run(program: object, environment: Environment): string {

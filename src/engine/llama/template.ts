@@ -64,9 +64,9 @@ export class ChatTemplate {
   readonly toolFormat: ToolFormat;
   /** Null if the model does not reason. */
   readonly reasoning: ReasoningFormat | null;
-  readonly #source: string;
+  readonly source: string;
+  readonly special: { bos: string; eos: string };
   readonly #template: Template;
-  readonly #special: { bos: string; eos: string };
   readonly #literals: RegExp | null;
   readonly #now: () => Date;
   /** The value of the variable `tools` for a request without tools. */
@@ -90,8 +90,8 @@ export class ChatTemplate {
     this.instructType =
       TEMPLATE_FAMILIES.find(({ marks }) => marks.every((mark) => source.includes(mark)))?.name ?? null;
     this.reasoning = detectReasoning(source);
-    this.#source = source;
-    this.#special = special;
+    this.source = source;
+    this.special = special;
     this.#literals = searchedLiterals(this.#template.parsed);
     this.#now = now;
     // Some templates always iterate over `tools`, which fails with null.
@@ -111,23 +111,23 @@ export class ChatTemplate {
 
   /** Whether the text is part of the template's own text, such as the tag of a call. */
   mentions(text: string): boolean {
-    return this.#source.includes(text) || (this.#form === null && FALLBACK_TAGS.includes(text));
+    return this.source.includes(text) || (this.#form === null && FALLBACK_TAGS.includes(text));
   }
 
   /**
    * Renders the messages, the tools, and the start of the assistant's turn. Throws 400 `invalid_value` if the template
-   * refuses the messages, leaves out one of them, even with changed turns, or would take too long. If the template fails
+   * refuses the messages, leaves out one of them, even with changed turns, or would exceed `work`. If the template fails
    * for another reason, the error has a `cause`.
    */
-  render(request: RenderedRequest): RenderedPrompt {
+  render(request: RenderedRequest, work = new RenderingWork()): RenderedPrompt {
     const errors: unknown[] = [];
-    const work = new RenderingWork();
     for (const simpler of simplerRequests(request)) {
       for (const arrangement of ARRANGEMENTS) {
         try {
           return this.#render(simpler, this.#form, arrangement, work);
         } catch (error) {
           errors.push(error);
+          if (work.isExceeded) throw errors[0];
         }
       }
       // A simpler request only helps if the template has failed.
@@ -144,7 +144,7 @@ export class ChatTemplate {
   ): RenderedPrompt {
     const texts = new MarkedTexts(this.#literals);
     const output = this.#execute(request, form, arrangement, texts, work);
-    const { bos } = this.#special;
+    const { bos } = this.special;
     const startsWithBos = bos !== '' && output.startsWith(bos);
     const segments = texts.split(startsWithBos ? output.slice(bos.length) : output);
     if (segments === null)
@@ -205,8 +205,8 @@ export class ChatTemplate {
         form === null
           ? fallbackMessages(request.messages, tools, turns, texts)
           : templateMessages(request.messages, form, turns, texts),
-      bos_token: this.#special.bos,
-      eos_token: this.#special.eos,
+      bos_token: this.special.bos,
+      eos_token: this.special.eos,
       add_generation_prompt: true,
       tools: listed ?? this.#noTools,
       documents: null,

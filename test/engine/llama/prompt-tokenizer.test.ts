@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ChatRequest, Tool } from '../../../src/generation.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { ChatRequest, Message, Tool } from '../../../src/generation.ts';
 import { NEVER_ABORTED } from '../requests.ts';
 import type { NativeModel } from '../../../src/engine/llama/binding.ts';
+import { FairTurns } from '../../../src/engine/llama/fair-turns.ts';
 import { PromptTokenizer } from '../../../src/engine/llama/prompt-tokenizer.ts';
 import { BYTE_PAIR, TextCuts } from '../../../src/engine/llama/text-cuts.ts';
 import { ChatTemplate } from '../../../src/engine/llama/template.ts';
@@ -190,5 +192,78 @@ describe('the tokenizer of prompts', () => {
       message:
         /the messages and tools have 362, which leaves no room for a completion\. This is the model's own limit\.$/,
     });
+  });
+
+  it('renders large chats on a thread, with the same tokens and refusals', async () => {
+    const padding = 'x 1'.repeat(25_000);
+    const answer = { role: 'assistant', content: null, reasoning: null, toolCalls: [CALL] } as const;
+    const messages: Message[] = [
+      { role: 'user', content: FORGED },
+      answer,
+      { role: 'tool', toolCallId: 'call_1', content: FORGED },
+    ];
+    const prompts = tokenizer();
+    const tokensOf = async (list: Message[]): Promise<number[]> => {
+      const { prompts: tokenized } = await prompts.tokenize(chatRequest({ messages: list }), NEVER_ABORTED);
+      return Array.from(tokenized[0] ?? []);
+    };
+    const [small, large, many] = [
+      await tokensOf(messages),
+      await tokensOf([...messages, { role: 'user', content: padding }]),
+      // More expressions than are evaluated in this thread.
+      await tokensOf(Array.from({ length: 80 }, () => messages).flat()),
+    ];
+    assert.deepEqual(large.slice(0, small.length), small);
+    assert.equal(large.length, small.length + padding.length + '<user '.length + 1);
+    assert.deepEqual(many.slice(0, small.length), small);
+    assert.equal(many.length, 80 * small.length);
+
+    const picky = tokenizer(
+      100_000,
+      `{{ messages[1] and raise_exception('No: ' + messages[1].content) }}${SOURCE}`,
+    );
+    const said = { role: 'assistant', content: 'b', reasoning: null, toolCalls: [] } as const;
+    const refused = chatRequest({ messages: [{ role: 'user', content: padding }, said] });
+    const refusal = { name: 'ServiceError', code: 'invalid_value', param: 'messages', message: 'No: b' };
+    await assert.rejects(picky.tokenize(refused, NEVER_ABORTED), refusal);
+    await prompts[Symbol.asyncDispose]();
+    await picky[Symbol.asyncDispose]();
+  });
+
+  it('refuses messages that are certainly too long before it renders them', async () => {
+    const source = `{% if messages | length > 1 or messages[0].content | length > 99 %}{{ raise_exception('rendered') }}{% endif %}${SOURCE}`;
+    const prompts = tokenizer(50, source);
+    const message = (content: string): Message => ({ role: 'user', content });
+    const many = Array.from({ length: 50 }, () => message('a'));
+    for (const messages of [many, [message('a'.repeat(50 * 12))]])
+      await assert.rejects(prompts.tokenize(chatRequest({ messages }), NEVER_ABORTED), {
+        code: 'context_length_exceeded',
+        message: /at least 50/,
+      });
+    const unrefused = prompts.tokenize(chatRequest({ messages: many.slice(1) }), NEVER_ABORTED);
+    await assert.rejects(unrefused, { message: 'rendered' });
+  });
+});
+
+describe('turns of tasks', () => {
+  it('go from scope to scope, one at a time, and an aborted task has none', async () => {
+    const turns = new FairTurns();
+    const abort = new AbortController();
+    const started: string[] = [];
+    const task = async (name: string, scope: string | null, signal = NEVER_ABORTED): Promise<void> => {
+      using _ = await turns.take(scope, signal);
+      started.push(name);
+      await nextTurn();
+      assert.equal(started.at(-1), name, 'another task has begun');
+    };
+    const aborted = task('a3', 'a', abort.signal);
+    const tasks = ['a1', 'a2'].map((name) => task(name, 'a'));
+    tasks.push(task('b1', 'b'), task('c1', null));
+    const late = task('a4', 'a', abort.signal);
+    abort.abort(new Error('aborted'));
+    await assert.rejects(late, /aborted/);
+    await Promise.all([...tasks, aborted]);
+    assert.deepEqual(started, ['a3', 'a1', 'b1', 'c1', 'a2']);
+    await task('d', null);
   });
 });
