@@ -103,6 +103,43 @@ describe('reasoning before a constrained answer', SKIP, () => {
     assertCall({ id: '', name: 'set_color', arguments: received.arguments }, [COLOR]);
   });
 
+  test('a token that ends the reasoning does not begin an answer with a grammar', () => {
+    const { model, vocabulary } = loaded;
+    const answer = new GrammarCache(model, vocabulary).grammar({ type: 'json_object' });
+    const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [
+      new Uint32Array(1),
+    ]);
+    const guide = new OutputConstraint(model, vocabulary, { first: answer, answer, call: null }, true);
+    const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
+    const output = new ChoiceOutput({
+      vocabulary,
+      format: null,
+      reasoning: THINK,
+      insideReasoning: true,
+      tools: [],
+      stop: [],
+      oneCall: false,
+    });
+    const choice = chatChoice(job, {
+      output,
+      constraint: guide,
+      grammarField: 'response_format',
+      createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
+      tokenize,
+    });
+    for (const token of tokenize('Hm.</think')) choice.accept(token, null, vocabulary);
+    const [both = -1, ...others] = tokenize('><');
+    assert.deepEqual(others, []);
+    assert.deepEqual(choice.tokensFor(both, vocabulary), tokenize('>'));
+    const [end = -1] = tokenize('>');
+    assert.deepEqual(choice.tokensFor(end, vocabulary), [end]);
+    choice.accept(end, null, vocabulary);
+    assert.equal(output.state, 'text');
+    assert.ok(guide.active);
+    assert.deepEqual(choice.tokensFor(both, vocabulary), [both]);
+    choice.dispose();
+  });
+
   test('reasoning and an answer with a grammar continue after any of their events', async () => {
     const { model, vocabulary } = loaded;
     const cache = new GrammarCache(model, vocabulary);

@@ -68,9 +68,12 @@ function outputOf(events: readonly EngineEvent[]): Output {
 /** Creates the only choice of a job, for a chat of at most 200 tokens. */
 export function chatChoice(
   job: Job,
-  options: Pick<JobChoiceOptions, 'output' | 'constraint' | 'grammarField' | 'createSampler'>,
+  options: Pick<JobChoiceOptions, 'output' | 'constraint' | 'grammarField' | 'createSampler'> &
+    Partial<JobChoiceOptions>,
 ): JobChoice {
   return new JobChoice({
+    tokenize: () => [],
+    closing: [],
     ...options,
     job,
     index: 0,
@@ -78,7 +81,5 @@ export function chatChoice(
     first: true,
     limit: 200,
     echo: '',
-    tokenize: () => [],
-    closing: [],
   });
 }
