@@ -211,12 +211,21 @@ export class OutputParser {
     return writer.completed > completed;
   }
 
-  /** Reads messages of gpt-oss. Each has a header with its channel, up to `<|message|>`, and a body. */
+  /**
+   * Reads messages of gpt-oss. Each has a header with its channel, up to `<|message|>`, and a body. The marks between them
+   * are control tokens; the same texts in a body are text.
+   */
   *#channels(): Parsing<void> {
     const openings = this.#format?.openings ?? [];
+    this.#reader.marks = MARKS;
     while (yield* this.#reader.more()) {
-      yield* this.#reader.optional(START);
+      if ((yield* this.#reader.optional(START)) && !this.#reader.isMark(START)) this.#parts.text(START);
       const begin = yield* this.#reader.firstOf([CHANNEL, ...openings]);
+      if (begin === CHANNEL && !this.#reader.isMark(CHANNEL)) {
+        this.#parts.text(CHANNEL);
+        yield* this.#body();
+        continue;
+      }
       if (begin !== null && begin !== CHANNEL) {
         if (yield* this.#call(begin)) yield* this.#reader.firstOf(BODY_ENDS);
         else yield* this.#body();
@@ -259,7 +268,9 @@ export class OutputParser {
       const { text, match, end } = matcher.push(this.#reader.rest);
       this.#reader.skip(end);
       if (text !== '') sink(text);
-      if (match !== null) return match;
+      if (match === null) continue;
+      if (this.#reader.isMark(match)) return match;
+      sink(match);
     }
     sink(matcher.flush());
     return null;
@@ -272,6 +283,7 @@ const MESSAGE = '<|message|>';
 const START = '<|start|>assistant';
 const CHANNEL = '<|channel|>';
 const BODY_ENDS = ['<|end|>', '<|return|>', '<|call|>', START];
+const MARKS = [MESSAGE, CHANNEL, ...BODY_ENDS];
 const MAX_CHANNEL = 256;
 
 /** A character that an opening does not follow if it begins a call (`ToolFormat.place`). */
@@ -383,6 +395,9 @@ export class PieceReader {
   #ended = false;
   /** The latest control tokens. `from`: the position in `#text`, which can be negative. */
   #controls: { from: number; text: string }[] = [];
+  /** Texts that count only as control tokens, from the first control token that begins one of them on. */
+  marks: readonly string[] = [];
+  #hasMarks = false;
 
   push(text: string, isControl = false): void {
     const from = this.#mark ?? this.#at;
@@ -392,7 +407,10 @@ export class PieceReader {
     this.#controls = this.#controls
       .map((control) => ({ ...control, from: control.from - from }))
       .filter((control) => control.from > -MAX_OPENING);
-    if (isControl) this.#controls.push({ from: this.#text.length, text });
+    if (isControl) {
+      this.#controls.push({ from: this.#text.length, text });
+      this.#hasMarks ||= this.marks.some((mark) => mark.startsWith(text));
+    }
     this.#text += text;
   }
 
@@ -412,6 +430,13 @@ export class PieceReader {
 
   skip(units: number): void {
     this.#at += units;
+  }
+
+  /** Whether a text that was just read is not only the text of one of the `marks`. */
+  isMark(text: string): boolean {
+    if (!this.#hasMarks || !this.marks.includes(text)) return true;
+    const from = this.#at - text.length;
+    return this.#controls.some((control) => control.from === from && text.startsWith(control.text));
   }
 
   /** Keeps the text from here on, for `unmark`. */

@@ -533,6 +533,7 @@ describe('Harmony', () => {
   const options = { format: HARMONY, reasoning: HARMONY_CHANNELS };
   const analysis = '<|channel|>analysis<|message|>Hm.<|end|>';
   const next = '<|start|>assistant';
+  const CHANNEL = '<|channel|>';
 
   it('has reasoning, text and calls in channels', () => {
     assert.deepEqual(
@@ -559,6 +560,19 @@ describe('Harmony', () => {
       }),
       output({ reasoning: 'Hm.', text: 'Use to=functions.f.' }),
     );
+  });
+
+  it('keeps the texts of its marks in an answer', () => {
+    const header = [CHANNEL, 'final', '<|message|>'] as const;
+    const mention = `<|channel|>analysis ends with <|end|>${next}${header.join('')}, <|call|> with to=functions.f.`;
+    for (const lengths of [[200], [1], [7, 3]]) {
+      const parser = createParser(options);
+      const parts = header.map((piece) => parser.push(piece, piece !== 'final'));
+      parts.push(...split(mention, lengths).map((piece) => parser.push(piece)));
+      parts.push(parser.push('<|end|>', true), parser.push('<|start|>', true), parser.push('assistant'));
+      parts.push(...header.map((piece) => parser.push(piece, piece !== 'final')), parser.push(' Done.'));
+      assert.deepEqual(join([...parts.flat(), ...parser.flush()]), output({ text: `${mention} Done.` }));
+    }
   });
 
   it('without channels is text', () => {
