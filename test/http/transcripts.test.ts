@@ -321,8 +321,8 @@ const metered = await startService(
   tokens: {requestsPerMinute: 100, tokensPerMinute: 10}
   single: {requestsInFlight: 1}
   small: {tokensPerDay: 10}
-  spent: {tokensPerMonth: 210}
-  poor: {usdPerMonth: '0.01'}
+  spent: {tokensPerMonth: 20}
+  poor: {usdPerMonth: '0.0005'}
 defaultPlan: open
 `,
   ).replace('    engine:', `    pricing: {prompt: '100', completion: '100'}\n    engine:`),
