@@ -1,3 +1,4 @@
+import { parseExactJson } from '../exact-json.ts';
 import { jsonObject } from '../openai/values.ts';
 
 /** Sends frames of a stream. */
@@ -137,7 +138,7 @@ const DIRECT = { type: 'direct' };
 function inputOf(text: string): object {
   if (text === '') return {};
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExactJson(text);
     if (jsonObject(value) === value) return value;
   } catch {
     // Not JSON.

@@ -1,3 +1,4 @@
+import { parseExactJson } from '../exact-json.ts';
 import {
   type Dialect,
   imagesOf,
@@ -182,7 +183,7 @@ export function formatModelInput(input: ModelInput): string {
 export function readModelInput(text: string | null): ModelInput | null {
   if (text === null) return null;
   // Written by `formatModelInput`.
-  const stored = JSON.parse(text) as StoredModelInput;
+  const stored = parseExactJson(text) as StoredModelInput;
   return { ...USUAL, ...stored, sampling: { ...USUAL.sampling, ...stored.sampling } };
 }
 

@@ -1,5 +1,6 @@
 import { ServiceError } from '../errors.ts';
 import { CHARACTER_BYTES, HEADER_BYTES, SLOT_BYTES } from './json-heap.ts';
+import { parseExactBody, type ExactNumber } from '../exact-json.ts';
 
 /** Maximum nesting of arrays and objects in a body. The deepest allowed JSON schema fits. */
 const MAX_BODY_DEPTH = 64;
@@ -38,12 +39,13 @@ export interface JsonMemory {
 
 /**
  * Parses a request body as a JSON object. Counts depth, values and `memory` before parsing, so that a hostile body costs
- * only one pass over its bytes. Throws `invalid_json`.
+ * only one pass over its bytes. Throws `invalid_json`. `exact`: see `parseExactBody`.
  */
 export function parseJsonBody(
   bytes: Uint8Array,
   bounds = USUAL,
   memory: JsonMemory | null = null,
+  exact?: ExactNumber[],
 ): Record<string, unknown> {
   if (!isWithinBounds(bytes, bounds)) {
     const budget = new JsonBudget(bounds);
@@ -51,7 +53,7 @@ export function parseJsonBody(
     if (exceeded !== null) throw new ServiceError('invalid_json', `The request body ${exceeded}.`);
     memory?.resize(budget.maxHeapBytes + CHARACTER_BYTES * bytes.length);
   }
-  const value = parse(decode(bytes));
+  const value = parse(decode(bytes), exact);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new ServiceError('invalid_json', 'The request body must be a JSON object.');
   }
@@ -83,9 +85,9 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-function parse(text: string): unknown {
+function parse(text: string, exact?: ExactNumber[]): unknown {
   try {
-    return JSON.parse(text);
+    return parseExactBody(text, exact);
   } catch {
     // The parser's message quotes the body, which must not be in responses or logs.
     throw new ServiceError('invalid_json', 'The request body is not valid JSON.');

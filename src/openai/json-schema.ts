@@ -1,4 +1,5 @@
 import type { ServiceError } from '../errors.ts';
+import { isRawNumber } from '../exact-json.ts';
 import type { JsonSchema } from '../generation.ts';
 import type { Notes } from '../notes.ts';
 import {
@@ -282,12 +283,13 @@ function conflictOf(node: Node, keyword: string): string | null {
 /** For each type, whether a JSON value has it. */
 export const JSON_TYPES = {
   string: (value) => typeof value === 'string',
-  number: (value) => typeof value === 'number',
-  integer: (value) => Number.isInteger(value),
+  number: (value) => typeof value === 'number' || isRawNumber(value),
+  integer: (value) => Number.isInteger(isRawNumber(value) ? Number(value.rawJSON) : value),
   boolean: (value) => typeof value === 'boolean',
   null: (value) => value === null,
   array: (value) => Array.isArray(value),
-  object: (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  object: (value) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value) && !isRawNumber(value),
 } as const satisfies Readonly<Record<string, (value: unknown) => boolean>>;
 
 export type JsonType = keyof typeof JSON_TYPES;

@@ -2,6 +2,7 @@ import { extname } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
+import { hasRawNumber, restoreExact, type ExactNumber } from '../exact-json.ts';
 import {
   MAX_BODY_VALUES,
   parseJsonBody,
@@ -37,7 +38,10 @@ interface ParsedBody {
 }
 
 /** `invalid` is the message of an `invalid_json`, and `failed` any other error. */
-export type JsonResult = { value: unknown } | { invalid: string } | { failed: unknown };
+export type JsonResult =
+  | { value: unknown; exact?: readonly ExactNumber[] }
+  | { invalid: string }
+  | { failed: unknown };
 
 /**
  * Parses and writes large JSON texts on one thread, so that they do not hold the event loop. The thread starts with the
@@ -64,8 +68,11 @@ class JsonThread {
     worker.on('message', (result: JsonResult) => {
       const pending = this.#pending.shift();
       if (this.#pending.length === 0) worker.unref();
-      if ('value' in result) pending?.resolve(result.value);
-      else if ('invalid' in result) pending?.reject(new ServiceError('invalid_json', result.invalid));
+      if ('value' in result) {
+        // Only parsed bodies have these.
+        if (result.exact) restoreExact((result.value as ParsedBody).object, result.exact);
+        pending?.resolve(result.value);
+      } else if ('invalid' in result) pending?.reject(new ServiceError('invalid_json', result.invalid));
       else pending?.reject(result.failed);
     });
     let reason: unknown = null;
@@ -138,7 +145,13 @@ function failing(error: unknown): JsonBody {
 
 /** Returns the JSON text of a value as UTF-8. */
 export async function writeLargeJson(value: unknown): Promise<Uint8Array> {
-  return (await thread.run({ write: value })) as Uint8Array;
+  try {
+    return (await thread.run({ write: value })) as Uint8Array;
+  } catch (error) {
+    // A number that keeps its text cannot be sent to the thread.
+    if (!hasRawNumber(value)) throw error;
+    return new TextEncoder().encode(JSON.stringify(value));
+  }
 }
 
 /** Reads the vectors in the body of a response: see `readVectors`. The bytes of a large one cannot be used afterwards. */

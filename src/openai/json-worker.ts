@@ -1,5 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
+import type { ExactNumber } from '../exact-json.ts';
 import { readVectors } from './vectors.ts';
 import { parseJsonBody } from './json-body.ts';
 import { heapBytes } from './json-heap.ts';
@@ -19,8 +20,9 @@ parentPort?.on('message', (task: JsonTask) => {
 function resultOf(task: JsonTask): [result: JsonResult, buffers: ArrayBuffer[]] {
   try {
     if ('parse' in task) {
-      const object = parseJsonBody(task.parse, task.bounds);
-      return [{ value: { object, heapBytes: heapBytes(object) } }, []];
+      const exact: ExactNumber[] = [];
+      const object = parseJsonBody(task.parse, task.bounds, null, exact);
+      return [{ value: { object, heapBytes: heapBytes(object) }, exact }, []];
     }
     if ('response' in task) {
       const value = packResponse(task.response);

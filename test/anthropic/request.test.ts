@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { parseExactBody } from '../../src/exact-json.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import type { ModelCard } from '../../src/generation.ts';
 import { Notes } from '../../src/notes.ts';
@@ -54,6 +55,17 @@ test('the system prompt comes first, as a text or as blocks, without the billing
     read({ system: [text('x-anthropic-billing-header: a')] }).messages.map(({ role }) => role),
     ['user'],
   );
+});
+
+test('numbers in the input of a call stay as they were written', () => {
+  const input = '{"id":1234567890123456789,"x":1.0}';
+  const body = parseExactBody(
+    JSON.stringify({ messages: [user('a'), assistant(call('1')), user([result('1')])] }).replace(
+      '"input":{}',
+      `"input":${input}`,
+    ),
+  );
+  assert.deepEqual(read(body as object).messages[1], turn(null, [{ id: '1', name: 'f', arguments: input }]));
 });
 
 test('system messages of the list stay where they are', () => {

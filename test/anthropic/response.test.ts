@@ -64,6 +64,13 @@ test('message_start has an estimate of the tokens if the server reports them onl
   assert.deepEqual(usageAtStart(9, 2), [7, 2]);
 });
 
+test('numbers in arguments are written as the model wrote them', () => {
+  const input = '{"id":1234567890123456789,"x":1.0}';
+  const whole = read({}).parsed.whole(REQUEST_ID);
+  for (const event of [STARTED, ...call('c', 'f', input), ...ending('tool_calls')]) whole.add(event);
+  assert(String(whole.body()).includes(`"input":${input}`));
+});
+
 test('arguments that are not the JSON of an object are a member of one', () => {
   for (const text of ['{"a":', '[1]', 'x']) {
     const message = respond({}, [STARTED, ...call('c', 'f', text), ...ending('length')]);

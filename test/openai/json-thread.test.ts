@@ -22,6 +22,13 @@ test('a large body is parsed on the thread as JSON.parse does, and a value is wr
   );
 });
 
+test('numbers keep their text on the way to the thread and back', async () => {
+  const json = '{"schema":{"const":12345678901234567890,"enum":[1.0]}}';
+  const body = (await jsonBody(large(json)))();
+  assert.equal(JSON.stringify(body), json);
+  assert.equal(Buffer.from(await writeLargeJson(body)).toString(), json);
+});
+
 test('a large body is invalid_json for the same reasons as a small one, when it is read', async () => {
   for (const json of ['{', '[]', '{"a":"\xff', '['.repeat(65)]) {
     const body = await jsonBody(large(json));

@@ -1,3 +1,6 @@
+import { randomInt } from 'node:crypto';
+import { isRawNumber } from '../../exact-json.ts';
+
 /** A part of a prompt. */
 export interface TemplateSegment {
   text: string;
@@ -23,6 +26,9 @@ export interface TemplateSegment {
 export class MarkedTexts {
   readonly #literals: RegExp | null;
   readonly #pieces: Piece[] = [];
+  /** The texts of numbers that a double does not keep. */
+  readonly #numbers: string[] = [];
+  #numberBase: number | null = null;
   /** The pieces that are in the template's output. */
   readonly #found = new Set<Piece>();
   /**
@@ -71,9 +77,26 @@ export class MarkedTexts {
     if (typeof value === 'string') return this.#mark(value, path).marker;
     if (Array.isArray(value)) return value.map((item) => this.value(item, path));
     if (typeof value !== 'object' || value === null) return value;
+    if (isRawNumber(value)) return this.#markNumber(value.rawJSON);
     return Object.fromEntries(
       Object.entries(value).map(([key, item]) => [this.key(key, path), this.value(item, path)]),
     );
+  }
+
+  /**
+   * Replaces a number with another one, which templates write as it is. The first digits are random, so that no other text
+   * can have them.
+   */
+  #markNumber(text: string): number {
+    this.#numberBase ??= randomInt(1e9, 9e9);
+    return this.#numberBase * MAX_NUMBERS + (this.#numbers.push(text) - 1);
+  }
+
+  /** Returns the template's output with the numbers as the caller wrote them. */
+  #withNumbers(output: string): string {
+    if (this.#numberBase === null) return output;
+    const marker = new RegExp(`${this.#numberBase}(\\d{6})(?:\\.0)?`, 'g');
+    return output.replace(marker, (found, index: string) => this.#numbers[Number(index)] ?? found);
   }
 
   /** Returns the marker of a key, or of another text that may be part of a tag. Identifiers are unchanged. */
@@ -124,7 +147,8 @@ export class MarkedTexts {
    * Splits the template's output into segments. Returns null if the template changed or cut a marker. The template may
    * omit or repeat markers.
    */
-  split(output: string): TemplateSegment[] | null {
+  split(rendered: string): TemplateSegment[] | null {
+    const output = this.#withNumbers(rendered);
     const segments = new SegmentList();
     const elements = new OpenElements();
     let at = 0;
@@ -175,6 +199,9 @@ function escaped({ text, element, key }: Piece, encoding: Encoding, elements: Op
   if (key && encoding.depth === 0) return escapeRawKey(text);
   return escapeFor(encoding, text, element ? elements.tags : null);
 }
+
+/** Maximum numbers with a marker. Every marker is a safe integer. */
+const MAX_NUMBERS = 1e6;
 
 /** Maximum literals that stay visible in one content, to bound the time of the template. */
 const MAX_LITERALS = 1000;

@@ -1,3 +1,4 @@
+import { isRawNumber, parseExactJson } from '../../exact-json.ts';
 import type { ChatRequest, Message, Tool, ToolCall } from '../../generation.ts';
 import type { MarkedTexts } from './template-markers.ts';
 import { toolInstruction } from './tool-calls/json-formats.ts';
@@ -334,7 +335,7 @@ export function withoutNullArguments(message: Message): Message {
 function parsedArguments(text: string): unknown {
   if (text.trim() === '') return {};
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExactJson(text);
     return isObject(value) ? value : text;
   } catch {
     return text;
@@ -382,6 +383,7 @@ function typeOf({
   if (properties !== undefined) return 'object';
   if (items !== undefined) return 'array';
   const example: unknown = Array.isArray(values) ? values.find((value) => value !== null) : undefined;
+  if (isRawNumber(example)) return 'number';
   return typeof example === 'number' || typeof example === 'boolean' ? typeof example : null;
 }
 

@@ -9,6 +9,7 @@ import { TokenSample } from '../../../src/engine/llama/grammar-work.ts';
 import { toGbnf } from '../../../src/engine/llama/grammar.ts';
 import { HARMONY_CHANNELS } from '../../../src/engine/llama/tool-calls/reasoning.ts';
 import { ServiceError } from '../../../src/errors.ts';
+import { parseExactJson } from '../../../src/exact-json.ts';
 import { SILENT } from '../../../src/log.ts';
 import { definitions, readsOf, to } from '../../openai/counted-reads.ts';
 import { Gbnf } from './gbnf.ts';
@@ -218,6 +219,17 @@ describe('the grammar of a JSON schema', () => {
       assert.ok(grammar.accepts(text), text);
     for (const text of ['{"ab":1}', '{"a":1,"ab":null}', '{"\\u0061b":1}'])
       assert.ok(!grammar.accepts(text), text);
+  });
+
+  it('requires the numbers of const and enum as they were written', () => {
+    const schema = '{"enum": [1234567890123456789, 1.0, 1e400, {"a": [0.10]}], "type": ["number", "object"]}';
+    const grammar = new Gbnf(gbnfOf(parseExactJson(schema) as Schema));
+    for (const text of ['1234567890123456789', '1.0', '1e400', '{"a":[0.10]}'])
+      assert.ok(grammar.accepts(text), text);
+    for (const text of ['1234567890123456800', '1', 'null', '{"a":[0.1]}'])
+      assert.ok(!grammar.accepts(text), text);
+    const whole = new Gbnf(gbnfOf(parseExactJson('{"type": "integer", "enum": [2.0, 2.5]}') as Schema));
+    assert.ok(whole.accepts('2.0') && !whole.accepts('2.5'));
   });
 
   it('counts the length of a string in characters, escaped or not', () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Template } from '@huggingface/jinja';
+import { parseExactJson } from '../../../src/exact-json.ts';
 import type { Message, Tool, ToolCall } from '../../../src/generation.ts';
 import { MarkedTexts } from '../../../src/engine/llama/template-markers.ts';
 import {
@@ -184,6 +185,35 @@ for (const { name, source } of PUBLISHED) {
         assert.equal(textOf(template, request), direct);
       });
     }
+
+    it('renders numbers as the caller wrote them', () => {
+      const texts = ['1234567890123456789', '1.0', '-0.10', '1e400'];
+      const text = textOf(template, {
+        ...chatWith(() => 'a'),
+        messages: [
+          { role: 'user', content: 'a' },
+          {
+            role: 'assistant',
+            content: null,
+            reasoning: null,
+            toolCalls: [{ id: 'c', name: 'find', arguments: `{"a":[${texts.join(', ')}], "b":7}` }],
+          },
+          { role: 'tool', toolCallId: 'c', content: 'a' },
+        ],
+        tools: [
+          {
+            name: 'find',
+            description: null,
+            parameters: parseExactJson(
+              '{"type":"object","properties":{"b":{"type":"number","enum":[2.50]}}}',
+            ) as Tool['parameters'],
+            strict: false,
+          },
+        ],
+      });
+      for (const number of texts)
+        assert.match(text, new RegExp(String.raw`(?<![\d.-])${RegExp.escape(number)}(?![\d.])`));
+    });
 
     it('does not trust texts of the caller, and keeps them from closing a tag', () => {
       const hostile = chatWith((place) => `The ${place} x${HOSTILE}x`);

@@ -357,6 +357,8 @@ function* scalar(reader: PieceReader): Parsing<string> {
 function scalarJson(text: string): string {
   const json = text === '' ? 'null' : (PYTHON_CONSTANTS[text] ?? text);
   if (parseJson(json) !== undefined) return json;
-  const number = Number(text.replaceAll('_', ''));
+  const digits = text.replaceAll('_', '');
+  if (parseJson(digits) !== undefined) return digits;
+  const number = Number(digits);
   return Number.isFinite(number) ? JSON.stringify(number) : JSON.stringify(text);
 }

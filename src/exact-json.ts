@@ -1,0 +1,97 @@
+/**
+ * JSON whose numbers keep their text. A double does not keep `1234567890123456789` or `1.0`, but a model copies them from its
+ * prompt. Such numbers become objects of `JSON.rawJSON`, which `JSON.stringify` writes as they were.
+ */
+
+declare global {
+  /** https://tc39.es/proposal-json-parse-with-source/, which the types of TypeScript do not have yet. */
+  interface JSON {
+    rawJSON(text: string): RawNumber;
+    isRawJSON(value: unknown): boolean;
+    parse(
+      text: string,
+      reviver: (key: string, value: unknown, context: { source?: string }) => unknown,
+    ): unknown;
+  }
+}
+
+/** The text of a number that `JSON.stringify` would write differently. */
+export interface RawNumber {
+  readonly rawJSON: string;
+}
+
+export function isRawNumber(value: unknown): value is RawNumber {
+  return typeof value === 'object' && JSON.isRawJSON(value);
+}
+
+/** Parses JSON, and keeps the texts of numbers. Throws what `JSON.parse` throws. */
+export function parseExactJson(text: string): unknown {
+  return hasInexact(text) ? JSON.parse(text, keepText) : JSON.parse(text);
+}
+
+function keepText(_key: string, value: unknown, { source }: { source?: string }): unknown {
+  return typeof value !== 'number' || source === undefined || String(value) === source
+    ? value
+    : JSON.rawJSON(source);
+}
+
+/** Whether a text may have a number that a double does not keep. Strings with code may look so, which only costs time. */
+function hasInexact(text: string): boolean {
+  for (const { index } of text.matchAll(INEXACT))
+    if (!SAMPLING.test(text.slice(Math.max(0, index - MAX_SAMPLING_NAME), index))) return true;
+  return false;
+}
+
+/** Matches numbers in objects and arrays: with many digits, a fraction that ends in 0, an exponent, or -0. */
+const INEXACT = /[:,[]\s*(?:-0\s*[,\]}]|-?\d(?:[\d.]{15}|[\d.]*[eE]|\d*\.\d*0\s*[,\]}]|\.000000))/g;
+
+/** Members that have no text to keep, and are often `1.0`. */
+const SAMPLING = /"(?:temperature|top_p|min_p|\w+_penalty)"$/;
+const MAX_SAMPLING_NAME = 24;
+
+/** Members of a body whose numbers keep their text; other numbers of requests are read by the service itself. */
+const KEPT = new Set(['const', 'enum', 'default', 'examples', 'chat_template_kwargs', 'templateVariables']);
+
+/** Where a number is in a value, and its text. */
+export type ExactNumber = readonly [path: readonly string[], text: string];
+
+/**
+ * Parses the body of a request. Keeps the texts of numbers in the literals of schemas, in the variables of templates and
+ * in the `input` of earlier calls. With `exact`, which are collected there instead, the value can be sent to another thread.
+ */
+export function parseExactBody(text: string, exact?: ExactNumber[]): unknown {
+  if (!hasInexact(text)) return JSON.parse(text);
+  const value: unknown = JSON.parse(text, keepText);
+  settle(value, [], false, exact);
+  return value;
+}
+
+/** Whether a value has a number that keeps its text. */
+export function hasRawNumber(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return isRawNumber(value) || Object.values(value).some(hasRawNumber);
+}
+
+/** Puts the numbers back that `parseExactBody` has collected. */
+export function restoreExact(value: unknown, exact: readonly ExactNumber[]): void {
+  for (const [path, text] of exact) {
+    let holder = value;
+    for (const key of path.slice(0, -1)) holder = (holder as Record<string, unknown>)[key];
+    (holder as Record<string, unknown>)[path.at(-1) ?? ''] = JSON.rawJSON(text);
+  }
+}
+
+function settle(value: unknown, path: readonly string[], isKept: boolean, exact?: ExactNumber[]): void {
+  if (typeof value !== 'object' || value === null) return;
+  const holder = value as Record<string, unknown>; // Arrays have keys as well.
+  for (const [key, member] of Object.entries(holder)) {
+    const at = [...path, key];
+    const keeps = isKept || KEPT.has(key) || (key === 'input' && holder['type'] === 'tool_use');
+    if (!isRawNumber(member)) settle(member, at, keeps, exact);
+    else if (!keeps) holder[key] = Number(member.rawJSON);
+    else if (exact !== undefined) {
+      exact.push([at, member.rawJSON]);
+      holder[key] = Number(member.rawJSON);
+    }
+  }
+}

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import {
+  isRawNumber,
+  parseExactBody,
+  parseExactJson,
+  restoreExact,
+  type ExactNumber,
+} from '../src/exact-json.ts';
+
+const digits = fc.stringMatching(/^(?:0|[1-9][0-9]{0,24})$/);
+const fraction = fc.stringMatching(/^\.[0-9]{1,20}$/);
+const exponent = fc.stringMatching(/^[eE][+-]?[0-9]{1,3}$/);
+const maybe = (part: fc.Arbitrary<string>) => fc.oneof(fc.constant(''), part);
+const numberText = fc
+  .tuple(maybe(fc.constant('-')), digits, maybe(fraction), maybe(exponent))
+  .map((parts) => parts.join(''));
+const space = fc.constantFrom('', ' ', '\n  ');
+
+/** JSON in which the order of members is that of JavaScript. */
+const json: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3 },
+    numberText,
+    fc.string().map((text) => JSON.stringify(text)),
+    fc.constantFrom('true', 'null'),
+    fc
+      .tuple(space, fc.array(tie('value'), { maxLength: 4 }))
+      .map(([before, list]) => `[${list.map((item) => before + item).join(',')}]`),
+    fc
+      .tuple(space, fc.array(tie('value'), { maxLength: 4 }))
+      .map(
+        ([before, list]) =>
+          `{${list.map((item, index) => `"k${index}":${before}${item}${before}`).join(',')}}`,
+      ),
+  ),
+})).value;
+
+test('numbers are written as they were read', () => {
+  fc.assert(
+    fc.property(json, (value) => {
+      const text = `{"value": ${value}}`;
+      // Without the space that is between values.
+      const compact = text.replace(/"(?:[^"\\]|\\.)*"|\s+/g, (found) => (found.startsWith('"') ? found : ''));
+      const strings = (other: string) =>
+        other.replace(/"(?:[^"\\]|\\.)*"/g, (found) => JSON.stringify(JSON.parse(found)));
+      assert.equal(JSON.stringify(parseExactJson(text)), strings(compact));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('in a body, only numbers that a model may copy keep their text, also if another thread has parsed it', () => {
+  const literals = '{"const":1e400,"enum":[1.0,12345678901234567890],"minimum":1.0}';
+  const input = '{"type":"tool_use","input":{"id":1234567890123456789}}';
+  const body = `{"temperature":0.70,"n":1.0,"tools":[{"parameters":${literals}}],"messages":[{"content":[${input}]}],"input":[2.0]}`;
+  const expected = body
+    .replace('"minimum":1.0', '"minimum":1')
+    .replace('0.70', '0.7')
+    .replace('"n":1.0', '"n":1')
+    .replace('[2.0]', '[2]');
+  const value = parseExactBody(body);
+  assert.equal(JSON.stringify(value), expected);
+  const exact: ExactNumber[] = [];
+  const moved = structuredClone(parseExactBody(body, exact));
+  restoreExact(moved, exact);
+  assert.deepEqual(JSON.stringify(moved), expected);
+});
+
+test('an object that looks like the text of a number is an object', () => {
+  assert(!isRawNumber(parseExactJson('{"rawJSON":"1.0"}')));
+});
