@@ -95,6 +95,7 @@ const SHARED = new Set([
   'deadline.ts',
   'connection-watch.ts',
   'file-lock.ts',
+  'exact-json.ts',
   'proxy-agent.ts',
   'config/schema.ts',
   'config/alerts.ts',
