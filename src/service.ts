@@ -34,6 +34,7 @@ import { RunningGenerations } from './http/running-generations.ts';
 import { LoadHistory } from './http/load-history.ts';
 import { serveMetrics, type MetricsServer } from './http/metrics-endpoint.ts';
 import { buildServer } from './http/server.ts';
+import { ExpiredSignIns } from './identity/expiry.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
 import { openSecretKeys } from './identity/stored-secrets.ts';
@@ -107,6 +108,7 @@ export class Service implements AsyncDisposable {
     const secretKeys = await openSecretKeys(config, database, log);
     const backups = owned.use(ScheduledBackups.open(config, database, log));
     if (hasDuties) owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
+    if (hasDuties) owned.use(ExpiredSignIns.open(database, log));
     const generations = new RunningGenerations();
     const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const keys = owned.use(

@@ -147,7 +147,7 @@ async function addInDatabase(
   windowMs: number,
 ): Promise<Counter> {
   const current = (column: 'count' | 'until') => sql.ref(`attempts.${column}`);
-  const counter = await kysely
+  return await kysely
     .insertInto('attempts')
     .values({ name, count: 1, until: now + windowMs })
     .onConflict((conflict) =>
@@ -158,9 +158,6 @@ async function addInDatabase(
     )
     .returning(['count', 'until'])
     .executeTakeFirstOrThrow();
-  // The first attempt of a window also deletes expired counters.
-  if (counter.count === 1) await kysely.deleteFrom('attempts').where('until', '<=', now).execute();
-  return counter;
 }
 
 function tooManyAttempts(waitMs: number): ServiceError {

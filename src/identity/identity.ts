@@ -10,7 +10,7 @@ import { Secret } from '../secret.ts';
 import { Attempts } from './attempts.ts';
 import type { Auth } from './auth.ts';
 import { Mailer, resetEmail } from './mailer.ts';
-import { deleteExpired, endPresentedSession, presentedSession, type UserSession } from './sessions.ts';
+import { endPresentedSession, presentedSession, type UserSession } from './sessions.ts';
 import { confirmAddress } from './confirm-address.ts';
 import { PASSWORD, SCRYPT, type PasswordHasher } from './password.ts';
 import { authHeaders, type BrowserRequest } from './browser-request.ts';
@@ -97,7 +97,6 @@ export class Identity implements AsyncDisposable {
   /** Starts a session in place of the browser's previous one, and returns the cookies to set. */
   async startSession(request: BrowserRequest, userId: string): Promise<string[]> {
     await endPresentedSession(this.database, request.headers, this.cookieName);
-    await deleteExpired(this.database);
     const auth = await this.auth();
     const { headers } = await auth.api.startSession({
       body: { userId },

@@ -142,16 +142,6 @@ export async function endPresentedSession(
   await database.kysely.deleteFrom('sessions').where('id', '=', session.id).execute();
 }
 
-/** Deletes expired sessions and verifications. */
-export async function deleteExpired(database: Database): Promise<void> {
-  const now = Date.now();
-  await database.kysely
-    .deleteFrom('sessions')
-    .where((is) => is.or([is('expires_at', '<=', now), is('last_active_at', '<=', now - IDLE_MS)]))
-    .execute();
-  await database.kysely.deleteFrom('verifications').where('expires_at', '<=', now).execute();
-}
-
 /** Returns the token of the session cookie, `<token>.<signature>`; null: none. */
 export function sessionToken(cookies: string | undefined, cookieName: string): string | null {
   for (const cookie of cookies?.split(';') ?? []) {

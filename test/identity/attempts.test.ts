@@ -97,18 +97,12 @@ for (const kind of testDatabases()) {
       assert.equal(await countAccepted(30, async () => instances[n++ % 2]?.count('signIn', by)), 10);
     });
 
-    test('expired counters are deleted, and counters do not contain addresses', async () => {
+    test('counters do not contain addresses', async () => {
       await using database = await kind.open();
-      let now = Date.now();
-      const attempts = new Attempts(database, { now: () => now });
-      await attempts.count('confirm', { user: 'user_1' });
-      now += 15 * 60_000;
+      const attempts = new Attempts(database);
       await attempts.count('confirm', { user: 'user_2' });
       const rows = await database.kysely.selectFrom('attempts').selectAll().execute();
-      assert.deepEqual(
-        rows.map(({ count }) => count),
-        [1],
-      );
+      assert.equal(rows.length, 1);
       assert.equal(JSON.stringify(rows).includes('user_2'), false);
       await attempts.reset('confirm', { user: 'user_2' });
       assert.deepEqual(await database.kysely.selectFrom('attempts').selectAll().execute(), []);
