@@ -148,7 +148,7 @@ async function openStore(
     });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    log.warn('conversations that lose their slot are not kept: the directory cannot be used', { reason });
+    log.warn('conversations are not saved: the directory cannot be used', { reason });
     return null;
   }
 }

@@ -46,6 +46,9 @@ const MIN_BYTES = 64 * 1024 * 1024;
 /** On a disk, more is not chosen without the operator. */
 const MAX_DISK_BYTES = 4 * 1024 ** 3;
 
+/** The field of the configuration, for the log. */
+const SETTING = 'engine.conversationCache';
+
 /**
  * Opens a directory for the conversations of one engine, below a directory that only this user can read. Returns null if
  * nothing should be kept or there is no room. Rejects if the directory cannot be used. `engine` identifies the engine
@@ -60,7 +63,7 @@ export async function openStoreDirectory(
   if (settings.bytes === 0) return null;
   const place = await choosePlace(settings);
   if (place === null) {
-    log.info('conversations that lose their slot are not kept: there is no room');
+    log.info('conversations are not saved: there is not enough room', { setting: SETTING });
     return null;
   }
   await createOwn(place.directory);
@@ -81,7 +84,11 @@ export async function openStoreDirectory(
     const speed = await measureSpeed(path, place.inMemory);
     const { bytes: maxBytes } = place;
     const { maxPauseMs } = settings;
-    log.info('conversations that lose their slot are kept', { directory: path, maxBytes });
+    log.info('conversations are saved, so that they continue without being computed again', {
+      directory: path,
+      maxBytes,
+      setting: SETTING,
+    });
     return { path, maxBytes, keeps, maxPauseMs, ...speed, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await dispose();
