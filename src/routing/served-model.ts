@@ -184,7 +184,7 @@ export class ServedModel implements ConfiguredModel {
    */
   idleMs(): number {
     const nowMs = this.#clock.now();
-    if (this.#replicas.some(({ ready, assigned }) => !ready || assigned > 0)) this.#lastUsedMs = nowMs;
+    if (this.busy || this.#replicas.some(({ ready }) => !ready)) this.#lastUsedMs = nowMs;
     return nowMs - this.#lastUsedMs;
   }
 

@@ -48,12 +48,15 @@ interface Waiter {
   readonly footprint: Footprint;
   readonly request: MemoryRequest;
   readonly grant: PromiseWithResolvers<MemoryGrant | null>;
+  /** Models that were loaded while it waited. It does not count on their memory, because they may stay in use. */
+  readonly overtakers: Set<GateModel>;
 }
 
 /**
  * Distributes the memory of this service among its engines. Loads one model at a time, so that each plan is based on
  * the memory that the others really leave. If there is not enough for a model that requests wait for, unloads the
- * models that have not been used for the longest time, one after the other.
+ * models that have not been used for the longest time, one after the other. Models that arrive later are loaded first only
+ * if they fit beside those that wait, so that a large model does not wait for ever.
  */
 export class MemoryGate {
   readonly #options: MemoryGateOptions;
@@ -98,7 +101,13 @@ export class MemoryGate {
     const footprint = await read;
     signal.throwIfAborted();
     if (footprint === null) return { bytes: 0, planBytes: null, [Symbol.dispose]() {} };
-    const waiter: Waiter = { model, footprint, request, grant: Promise.withResolvers() };
+    const waiter: Waiter = {
+      model,
+      footprint,
+      request,
+      grant: Promise.withResolvers(),
+      overtakers: new Set(),
+    };
     const onAbort = () => {
       this.#waiting.delete(waiter);
       waiter.grant.reject(signal.reason);
@@ -169,10 +178,33 @@ export class MemoryGate {
       grant.reject(noRoom(footprint, possibleBytes));
       return false;
     }
-    const neededBytes = possibleBytes < footprint.usefulBytes ? footprint.minBytes : footprint.usefulBytes;
-    if (freeBytes >= neededBytes) return this.#load(waiter, freeBytes);
+    const neededBytes = neededOf(footprint, possibleBytes);
+    const { room, reservedFor } = this.#roomFor(waiter, freeBytes);
+    if (Math.min(freeBytes, room) >= neededBytes) return this.#load(waiter, Math.min(freeBytes, room));
     if (cause === 'room') return this.#stayIdle(waiter);
+    if (reservedFor !== null && room < neededBytes) {
+      request.onWait(`waiting for \`${reservedFor.id}\` to load`);
+      return false;
+    }
     return this.#makeRoom(waiter, neededBytes - freeBytes, cause);
+  }
+
+  /**
+   * Returns the memory that a model may use beside the models that have waited longer, in bytes, and the model that leaves
+   * the least. Models that were loaded while one waited may stay in use, so it does not count on their memory.
+   */
+  #roomFor(waiter: Waiter, freeBytes: number): { room: number; reservedFor: GateModel | null } {
+    let least: { room: number; reservedFor: GateModel | null } = { room: Infinity, reservedFor: null };
+    // Only its engine can measure its memory, which others do not share.
+    if (freeBytes === Infinity) return least;
+    for (const { model, footprint, overtakers } of this.#waiting) {
+      if (model === waiter.model) break;
+      const possibleBytes = this.possibleBytes(footprint, model);
+      const movable = this.#others(model).filter((other) => overtakers.has(other) && !other.keep);
+      const room = possibleBytes - sumOf(movable) - neededOf(footprint, possibleBytes);
+      if (room < least.room) least = { room, reservedFor: model };
+    }
+    return least;
   }
 
   #stayIdle(waiter: Waiter): false {
@@ -185,6 +217,10 @@ export class MemoryGate {
   #load(waiter: Waiter, freeBytes: number): true {
     const { model, footprint, grant } = waiter;
     const sinceMs = this.#options.now();
+    for (const other of this.#waiting) {
+      if (other === waiter) break;
+      other.overtakers.add(model);
+    }
     this.#waiting.delete(waiter);
     this.#loading = model;
     const planBytes = this.#planBytes(model, footprint, freeBytes);
@@ -276,6 +312,11 @@ export class MemoryGate {
     }
     return usefulBytes + Math.floor(rest / sharing);
   }
+}
+
+/** Returns the memory to load a model with, in bytes: without a useful context only if no more can become available. */
+function neededOf({ minBytes, usefulBytes }: Footprint, possibleBytes: number): number {
+  return possibleBytes < usefulBytes ? minBytes : usefulBytes;
 }
 
 /** Returns the models to unload, least recently used first; none if all of them have less than `missingBytes`. */

@@ -98,6 +98,17 @@ test('a count does not keep a model loaded', async () => {
   assert.equal(model.idleMs(), 1000);
 });
 
+test('a model is in use while requests wait for it, for example during a pause of its replica', async () => {
+  await using replica = await counting();
+  const model = modelOf(entryOf(replica.client));
+  const waiting = model.enter('account', new AbortController());
+  clock.ms += 1000;
+  assert.equal(model.idleMs(), 0);
+  waiting.leave();
+  clock.ms += 1000;
+  assert.equal(model.idleMs(), 1000);
+});
+
 test('an idle model is not loaded for a count', async () => {
   await using replica = await counting();
   let woken = 0;

@@ -315,6 +315,31 @@ test('nothing is unloaded while the models that may be unloaded are not enough',
   assert.equal(huge.outcome, 'Not enough memory: the model needs 95 MB, but only 0 MB are available.');
 });
 
+test('models that arrive later leave the memory that the oldest waiting one needs', async () => {
+  const machine = new Machine(100);
+  const busy = await machine.model('b', 50, { share: 1 }).load();
+  busy.reservedBytes = 50;
+  busy.busy = true;
+  machine.nowMs += MIN_STAY_MS;
+  const large = machine.model('l', 60);
+  large.request();
+  await machine.settle();
+  const small = [machine.model('s', 30), machine.model('t', 15)];
+  for (const model of small) model.request();
+  await machine.settle();
+  assert.deepEqual([large.outcome, small[0]?.outcome, machine.loaded], ['waits', 'loads', 'bs']);
+  assert.ok((small[0]?.reservedBytes ?? 0) <= 40, 'it gets no more than the large model leaves');
+  small[0]?.loaded();
+  // From now on, small models are always in use.
+  if (small[0]) small[0].busy = true;
+  await machine.settle();
+  assert.deepEqual([small[1]?.outcome, small[1]?.waitsFor], ['waits', 'waiting for `l` to load']);
+  busy.busy = false;
+  machine.nowMs += MIN_STAY_MS;
+  await machine.settle();
+  assert.deepEqual([large.outcome, machine.loaded], ['loads', 'ls']);
+});
+
 test('memory that an engine was promised is not given to another one before the engine uses it', async () => {
   const machine = new Machine(100);
   // The system counts the file of its model as cache.
