@@ -1,3 +1,5 @@
+import { ALERT_WEBHOOK } from './alerts.ts';
+
 /** The configuration of all instances. */
 
 export const EMBEDDED_MODEL = 'torture/embedded';
@@ -32,12 +34,25 @@ export const RETRY_AFTER_MS = 4000;
 /** The limit of the account on the plan `budget`, which a run reaches. */
 export const BUDGET_TOKENS = 20_000;
 
-/** Returns the configuration as YAML, for replicas on these ports. */
-export function configuration(
-  replicaPorts: readonly number[],
-  falseUsagePort: number,
-  limitedPort: number,
-): string {
+/** The variable with the signing secret of the webhook. */
+export const WEBHOOK_SECRET = 'TORTURE_WEBHOOK_SECRET';
+
+interface Addresses {
+  replicaPorts: readonly number[];
+  falseUsagePort: number;
+  limitedPort: number;
+  webhookUrl: string;
+  backupDirectory: string;
+}
+
+/** Returns the configuration as YAML. */
+export function configuration({
+  replicaPorts,
+  falseUsagePort,
+  limitedPort,
+  webhookUrl,
+  backupDirectory,
+}: Addresses): string {
   const pricing = JSON.stringify(PRICE);
   const replicas = replicaPorts.map((port) => `{ url: "http://127.0.0.1:${port}", dialect: sluice }`);
   return `
@@ -72,5 +87,13 @@ queue: { maxWaitMs: 5000 }
 engine: { stallMs: 1500, loadStallMs: ${LOAD_STALL_MS}, firstByteMs: ${FIRST_BYTE_MS}, silenceMs: 3000 }
 ledger: { leaseMs: ${LEASE_MS}, settleWaitMs: ${SETTLE_WAIT_MS}, checkpointMs: 250, checkpointTokens: 16 }
 drainMs: 1500
+alerts:
+  webhooks: [{ name: ${ALERT_WEBHOOK}, url: "${webhookUrl}", secretEnv: ${WEBHOOK_SECRET} }]
+  # The disk is small. It is full in one of the faults, which is the alert of the ledger.
+  diskFreeBytes: 0
+  replicaDownMs: 0
+  errorMinRequests: 5
+  errorWindowMs: 60000
+backup: { everyHours: 1, keep: 7, directory: "${backupDirectory}" }
 `;
 }

@@ -23,7 +23,7 @@ const program = new Command('npm run torture --')
   .addOption(
     new Option('--database <kind>', 'sqlite: one instance; postgres: several instances, with Valkey or Redis')
       .choices(['sqlite', 'postgres'])
-      .default('sqlite'),
+      .default('postgres'),
   )
   .option('--instances <count>', 'number of instances on PostgreSQL (default: 2)', wholeNumber)
   .option('--callers <count>', 'number of concurrent callers', wholeNumber, 12)
@@ -59,6 +59,7 @@ try {
     instances,
     callers,
     seed,
+    waitsForAlerts: true,
     finish: finish.signal,
     stop: stop.signal,
     onProgress: printProgress(faults),

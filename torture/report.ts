@@ -30,7 +30,7 @@ export function formatSchemaResults(results: SchemaResults): string {
 
 /** Formats the table of a run, the differences with their rows, and the counts. */
 export function formatResult(result: TortureResult): string {
-  const { injected, callerLog, rows, differences, folder } = result;
+  const { injected, callerLog, rows, webhooks, differences, folder } = result;
   const counts = KINDS.map((kind) => `${count(differences, kind)} ${kind}`).join(', ');
   const lines = [
     '',
@@ -41,7 +41,7 @@ export function formatResult(result: TortureResult): string {
     ),
     '',
     ...differences.slice(0, MAX_DIFFERENCES).map(formatDifference),
-    `${injected} faults, ${callerLog.records.length} requests, ${rows} rows: ${counts}`,
+    `${injected} faults, ${callerLog.records.length} requests, ${rows} rows, ${webhooks} webhooks: ${counts}`,
   ];
   if (differences.length > MAX_DIFFERENCES) {
     lines.push(`${differences.length - MAX_DIFFERENCES} more differences are not shown.`);

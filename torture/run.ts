@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { alertsResolved, compareAlerts, compareBackups } from './alerts.ts';
 import { CallerLog } from './records.ts';
 import { call } from './caller.ts';
 import { compare, type Difference } from './compare.ts';
@@ -34,6 +35,8 @@ export interface TortureOptions extends TestbedOptions {
   /** Number of concurrent callers. */
   callers: number;
   seed: number;
+  /** Whether to wait until the alerts are resolved after the faults, which takes minutes. */
+  waitsForAlerts: boolean;
   /** Ends the faults and starts the comparison. */
   finish: AbortSignal;
   /** Called several times per second. */
@@ -49,6 +52,8 @@ export interface Progress {
 
 export interface TortureResult extends Progress {
   rows: number;
+  /** Number of messages about alerts that arrived. */
+  webhooks: number;
   differences: Difference[];
   /** The directory with the logs of all processes; null: deleted, because there are no differences. */
   folder: string | null;
@@ -84,10 +89,17 @@ export async function torture(options: TortureOptions): Promise<TortureResult> {
   } finally {
     clearInterval(progressTimer);
   }
-  const { rows, differences } = await compareAll(testbed, callerLog);
+  const { rows, differences } = await compareAll(testbed, callerLog, options);
   differences.unshift(...faults.differences);
   if (differences.length > 0) testbed.keepFolder();
-  return { ...progress(), rows, differences, folder: differences.length > 0 ? testbed.folder : null };
+  const webhooks = testbed.alertReceiver.accepted.length;
+  return {
+    ...progress(),
+    rows,
+    webhooks,
+    differences,
+    folder: differences.length > 0 ? testbed.folder : null,
+  };
 }
 
 /** Sends one request after another until `end` is aborted. */
@@ -109,10 +121,11 @@ async function keepCalling(
   }
 }
 
-/** Waits until all rows are settled, and compares rows, limits and roll-ups. */
+/** Waits until all rows are settled, and compares rows, limits, roll-ups, alerts and backups. */
 async function compareAll(
   testbed: Testbed,
   callerLog: CallerLog,
+  { waitsForAlerts, stop }: Pick<TortureOptions, 'waitsForAlerts' | 'stop'>,
 ): Promise<{ rows: number; differences: Difference[] }> {
   await using database = await testbed.openDatabase();
   const deadline = performance.now() + LONGEST_SETTLING_MS;
@@ -128,12 +141,16 @@ async function compareAll(
     await pause(LEASE_MS / 4);
     limits = await compareLimits(testbed, rows);
   }
+  const open = waitsForAlerts ? await alertsResolved(database, stop) : [];
   const rollUps = differencesOf(await readRollUps(database), recount(rows));
   return {
     rows: rows.length,
     differences: [
       ...compare(callerLog.records, rows),
       ...limits,
+      ...open,
+      ...(await compareAlerts(database, testbed.alertReceiver.accepted)),
+      ...(await compareBackups(testbed.backupDirectory)),
       ...rollUps.map((what): Difference => ({ kind: 'doubled', what })),
     ],
   };

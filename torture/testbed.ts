@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -9,7 +10,8 @@ import { Secret } from '../src/secret.ts';
 import { startPostgres, startValkey, type TestServer } from '../test/server-process.ts';
 import { createAccounts, type TortureCaller } from './accounts.ts';
 import { startFalseUsageReplica, startLimitedReplica, type LimitedReplica } from './false-usage-replica.ts';
-import { configuration, REPLICA_MODEL, REPLICAS } from './configuration.ts';
+import { startAlertReceiver, type AlertReceiver } from './alerts.ts';
+import { configuration, REPLICA_MODEL, REPLICAS, WEBHOOK_SECRET } from './configuration.ts';
 import { openDisk, type Disk } from './disk.ts';
 import { Program } from './program.ts';
 
@@ -46,6 +48,10 @@ export interface Testbed extends AsyncDisposable {
   readonly engines: readonly EngineProgram[];
   /** A replica that responds with 429 to every request, beside the one that reports false usage. */
   readonly limitedReplica: LimitedReplica;
+  /** Receives the alerts of all instances. */
+  readonly alertReceiver: AlertReceiver;
+  /** Where all instances make their scheduled backups. */
+  readonly backupDirectory: string;
   /** Null on SQLite, as is `valkey`. */
   readonly postgres: TestServer | null;
   readonly valkey: TestServer | null;
@@ -84,8 +90,20 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
   const replicaPorts = ports.splice(count);
   owned.use(await startFalseUsageReplica(falseUsagePort));
   const limitedReplica = owned.use(await startLimitedReplica(limitedPort));
+  const alertReceiver = owned.use(await startAlertReceiver());
+  const backupDirectory = join(folder, 'backups');
+  const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`;
   const config = join(folder, 'sluice.yaml');
-  await writeFile(config, configuration(replicaPorts, falseUsagePort, limitedPort));
+  await writeFile(
+    config,
+    configuration({
+      replicaPorts,
+      falseUsagePort,
+      limitedPort,
+      webhookUrl: alertReceiver.url,
+      backupDirectory,
+    }),
+  );
   const start = (name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Program => {
     const logFile = join(folder, `${name}.log`);
     // Compiling is half of the cost of starting the program.
@@ -112,6 +130,7 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
       // Instances on PostgreSQL have separate data directories.
       SLUICE_HOME: postgres ? join(folder, `home-${index}`) : home,
       SLUICE_PORT: String(port),
+      [WEBHOOK_SECRET]: webhookSecret,
       ...(postgres && { SLUICE_DATABASE_URL: postgres.url }),
       ...(valkey && { SLUICE_VALKEY_URL: valkey.url }),
     }),
@@ -132,6 +151,8 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
     instances,
     engines,
     limitedReplica,
+    alertReceiver,
+    backupDirectory,
     postgres,
     valkey,
     disk,

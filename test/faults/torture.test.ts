@@ -29,6 +29,7 @@ for (const [database, instances, seed] of [
         stop: never,
         faults: FAULTS,
         callers: 8,
+        waitsForAlerts: false,
       });
       assert.deepEqual(differences, []);
       assert.equal(injected, FAULTS);
