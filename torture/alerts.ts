@@ -6,9 +6,9 @@ import { openBackup } from '../src/database/backup.ts';
 import type { Database } from '../src/database/database.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../test/alerts/receiver.ts';
 import type { Difference } from './compare.ts';
-
-/** The channel in the configuration. */
-export const ALERT_WEBHOOK = 'torture';
+import { EMBEDDED_MODEL, FALSE_USAGE_MODEL, REPLICA_MODEL } from './configuration.ts';
+import { falseUsageRequest } from './false-usage.ts';
+import type { Testbed } from './testbed.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -43,8 +43,20 @@ export async function startAlertReceiver(): Promise<AlertReceiver> {
   return { url: receiver.url, accepted, [Symbol.asyncDispose]: () => receiver[Symbol.asyncDispose]() };
 }
 
-/** Waits until the alerts that send it are resolved and their messages were sent, for at most 5 minutes. */
-export async function alertsResolved({ kysely }: Database, stop: AbortSignal): Promise<Difference[]> {
+/**
+ * Waits until the alerts that send it are resolved and their messages were sent, for at most 5 minutes. Sends requests,
+ * because a replica that its breaker has paused waits for one.
+ */
+export async function alertsResolved(
+  { callers, instances }: Pick<Testbed, 'callers' | 'instances'>,
+  { kysely }: Database,
+  stop: AbortSignal,
+): Promise<Difference[]> {
+  const caller = callers.find(({ plan }) => plan === 'roomy');
+  if (caller === undefined) throw new Error('there is no account on the plan roomy');
+  const headers = { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' };
+  const options = { endpoint: 'chat', streamed: false, usage: 'correct', words: 1 } as const;
+  const { body } = falseUsageRequest({ id: '', caller, instance: 0, ...options });
   const deadline = performance.now() + LONGEST_ALERT_MS;
   for (;;) {
     const firing = await kysely
@@ -68,6 +80,16 @@ export async function alertsResolved({ kysely }: Database, stop: AbortSignal): P
           what: `the message that "${title}" is ${event} was not sent in ${attempts} attempts`,
         })),
       ];
+    }
+    for (const { url } of instances) {
+      for (const model of [EMBEDDED_MODEL, REPLICA_MODEL, FALSE_USAGE_MODEL]) {
+        const response = await fetch(`${url}/v1/chat/completions`, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify({ ...body, model }),
+        });
+        await response.text();
+      }
     }
     await pause(1000, undefined, { signal: stop });
   }

@@ -1,5 +1,3 @@
-import { ALERT_WEBHOOK } from './alerts.ts';
-
 /** The configuration of all instances. */
 
 export const EMBEDDED_MODEL = 'torture/embedded';
@@ -88,7 +86,7 @@ engine: { stallMs: 1500, loadStallMs: ${LOAD_STALL_MS}, firstByteMs: ${FIRST_BYT
 ledger: { leaseMs: ${LEASE_MS}, settleWaitMs: ${SETTLE_WAIT_MS}, checkpointMs: 250, checkpointTokens: 16 }
 drainMs: 1500
 alerts:
-  webhooks: [{ name: ${ALERT_WEBHOOK}, url: "${webhookUrl}", secretEnv: ${WEBHOOK_SECRET} }]
+  webhooks: [{ name: torture, url: "${webhookUrl}", secretEnv: ${WEBHOOK_SECRET} }]
   # The disk is small. It is full in one of the faults, which is the alert of the ledger.
   diskFreeBytes: 0
   replicaDownMs: 0

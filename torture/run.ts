@@ -141,8 +141,9 @@ async function compareAll(
     await pause(LEASE_MS / 4);
     limits = await compareLimits(testbed, rows);
   }
-  const open = waitsForAlerts ? await alertsResolved(database, stop) : [];
   const rollUps = differencesOf(await readRollUps(database), recount(rows));
+  // Last, because it sends requests.
+  const open = waitsForAlerts ? await alertsResolved(testbed, database, stop) : [];
   return {
     rows: rows.length,
     differences: [

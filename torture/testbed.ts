@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -92,18 +91,10 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
   const limitedReplica = owned.use(await startLimitedReplica(limitedPort));
   const alertReceiver = owned.use(await startAlertReceiver());
   const backupDirectory = join(folder, 'backups');
-  const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`;
+  const webhookUrl = alertReceiver.url;
+  const addresses = { replicaPorts, falseUsagePort, limitedPort, webhookUrl, backupDirectory };
   const config = join(folder, 'sluice.yaml');
-  await writeFile(
-    config,
-    configuration({
-      replicaPorts,
-      falseUsagePort,
-      limitedPort,
-      webhookUrl: alertReceiver.url,
-      backupDirectory,
-    }),
-  );
+  await writeFile(config, configuration(addresses));
   const start = (name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Program => {
     const logFile = join(folder, `${name}.log`);
     // Compiling is half of the cost of starting the program.
@@ -130,7 +121,7 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
       // Instances on PostgreSQL have separate data directories.
       SLUICE_HOME: postgres ? join(folder, `home-${index}`) : home,
       SLUICE_PORT: String(port),
-      [WEBHOOK_SECRET]: webhookSecret,
+      [WEBHOOK_SECRET]: `whsec_${Buffer.alloc(32).toString('base64')}`,
       ...(postgres && { SLUICE_DATABASE_URL: postgres.url }),
       ...(valkey && { SLUICE_VALKEY_URL: valkey.url }),
     }),

@@ -17,7 +17,7 @@ import { Secret } from '../../src/secret.ts';
 import { until } from '../harness.ts';
 import { startMailServer } from '../identity/mail-server.ts';
 import { testDatabases } from '../servers.ts';
-import { FINE, testInstance, type TestInstance } from './fixture.ts';
+import { failing, FINE, testInstance, type TestInstance } from './fixture.ts';
 import { startWebhookReceiver, type WebhookReceiver } from './receiver.ts';
 
 const SECOND = 1000;
@@ -705,19 +705,4 @@ async function addUsage(
       reasoning_tokens: 0,
     })
     .execute();
-}
-
-/** The database, whose queries for background work, or for reports, fail while `isDown`. */
-function failing(
-  database: Database,
-  faulty: { isDown: boolean },
-  part: 'background' | 'reports' = 'background',
-): Database {
-  return {
-    ...database,
-    get [part]() {
-      if (faulty.isDown) throw new DatabaseError('unavailable', 'The database does not respond.');
-      return database[part];
-    },
-  };
 }

@@ -8,6 +8,7 @@ import { Plans } from '../../src/accounts/plans.ts';
 import { alertsSchema } from '../../src/config/alerts.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
 import type { Database } from '../../src/database/database.ts';
+import { DatabaseError } from '../../src/database/errors.ts';
 import type { Mailer } from '../../src/identity/mailer.ts';
 import { openLog } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
@@ -99,5 +100,20 @@ export function testInstance(
       await alerts.idle();
     },
     [Symbol.asyncDispose]: () => alerts[Symbol.asyncDispose](),
+  };
+}
+
+/** The database, whose queries for background work, or for reports, fail while `isDown`. */
+export function failing(
+  database: Database,
+  faulty: { isDown: boolean },
+  part: 'background' | 'reports' = 'background',
+): Database {
+  return {
+    ...database,
+    get [part]() {
+      if (faulty.isDown) throw new DatabaseError('unavailable', 'The database does not respond.');
+      return database[part];
+    },
   };
 }

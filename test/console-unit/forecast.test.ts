@@ -2,8 +2,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { forecastOf } from '../../console/src/format/limits.ts';
 
-const MONTH = { limit: 'usd_per_month', bound: '100', resets_at: '2026-12-01T00:00:00.000Z' } as const;
-const DAY = { limit: 'tokens_per_day', bound: 24_000, resets_at: '2026-11-28T00:00:00.000Z' } as const;
+const MONTH = {
+  limit: 'usd_per_month',
+  bound: '100',
+  reserved: '0',
+  resets_at: '2026-12-01T00:00:00.000Z',
+} as const;
+const DAY = {
+  limit: 'tokens_per_day',
+  bound: 24_000,
+  reserved: 0,
+  resets_at: '2026-11-28T00:00:00.000Z',
+} as const;
 const at = Date.parse;
 
 test('a forecast assumes the average pace since the start of the day or month', () => {
@@ -17,6 +27,13 @@ test('a forecast assumes the average pace since the start of the day or month', 
     amount: '48000',
     reachedAtMs: at('2026-11-27T12:00:00Z'),
   });
+});
+
+test('a forecast does not count what running requests have reserved', () => {
+  const sixth = at('2026-11-27T06:00:00Z');
+  const settled = forecastOf({ ...DAY, used: 2000 }, sixth);
+  assert.deepEqual(forecastOf({ ...DAY, used: 34_768, reserved: 32_768 }, sixth), settled);
+  assert.equal(forecastOf({ ...DAY, used: 32_768, reserved: 32_768 }, sixth), null);
 });
 
 test('the time at which a limit is reached is told only before it is reached', () => {

@@ -81,7 +81,13 @@ const MIN_ELAPSED = 0.05;
 
 /** Returns the forecast of a limit per day or month; null for others, or if little of the time has passed. */
 export function forecastOf(
-  { limit, bound, used, resets_at: resetsAt }: Pick<LimitStatus, 'limit' | 'bound' | 'used' | 'resets_at'>,
+  {
+    limit,
+    bound,
+    used,
+    reserved,
+    resets_at: resetsAt,
+  }: Pick<LimitStatus, 'limit' | 'bound' | 'used' | 'reserved' | 'resets_at'>,
   nowMs: number,
 ): Forecast | null {
   if (resetsAt === null || !/_per_(day|month)$/.test(limit)) return null;
@@ -91,7 +97,8 @@ export function forecastOf(
   else start.setUTCMonth(start.getUTCMonth() - 1);
   const startMs = start.getTime();
   const elapsed = (nowMs - startMs) / (endMs - startMs);
-  const [spent, limited] = [Number(used), Number(bound)];
+  // Running requests give most of what they have reserved back.
+  const [spent, limited] = [Number(used) - Number(reserved), Number(bound)];
   if (elapsed < MIN_ELAPSED || elapsed >= 1 || spent <= 0 || limited <= 0) return null;
   const amount = spent / elapsed;
   const share = amount / limited;

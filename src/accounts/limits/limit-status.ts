@@ -121,20 +121,22 @@ export function limitStatuses(scopes: readonly ScopeCounts[], nowMs: number): Li
 
 function statusOf({ holder, model }: ScopeLimits, limit: Limit, count: Count, nowMs: number): LimitStatus {
   const { kind, bound } = limit;
-  const status = { scope: holder, model, limit: kind.name, bound, perMinute: null };
+  const status = { scope: holder, model, limit: kind.name, bound, reserved: 0, perMinute: null };
   switch (kind.window) {
     case 'minute': {
       const resetsAt = nowMs + refillMs(limit, count);
       return { ...status, used: bound - leftOf(limit, count), resetsAt, perMinute: limit.perMinute };
     }
     case 'running':
-      return { ...status, used: count.reserved, resetsAt: null };
+      return { ...status, used: count.reserved, reserved: count.reserved, resetsAt: null };
     case 'day':
     case 'month': {
-      const used = count.settled + count.reserved;
+      const { reserved } = count;
+      const used = count.settled + reserved;
       const resetsAt = endOf(kind.window, nowMs);
-      if (kind.unit !== 'usd') return { ...status, used, resetsAt };
-      return { ...status, bound: Math.ceil(bound / 1000), used: Math.ceil(used / 1000), resetsAt };
+      if (kind.unit !== 'usd') return { ...status, used, reserved, resetsAt };
+      const micro = (nano: number) => Math.ceil(nano / 1000);
+      return { ...status, bound: micro(bound), used: micro(used), reserved: micro(reserved), resetsAt };
     }
   }
 }

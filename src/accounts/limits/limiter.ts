@@ -100,6 +100,8 @@ export interface LimitStatus {
   /** Requests, tokens or micro-dollars. */
   bound: number;
   used: number;
+  /** The part of `used` that running requests have reserved; 0 for limits per minute. */
+  reserved: number;
   /** When the limit is fully available again, in Unix milliseconds; null for requests in flight. */
   resetsAt: number | null;
   /** The limit per minute, for which `bound` is the capacity of the bucket; null for other limits. */

@@ -72,7 +72,7 @@ function lastMinute(
 }
 
 function limitStatusJson(
-  { scope, model, limit, bound, used, resetsAt }: LimitStatus,
+  { scope, model, limit, bound, used, reserved, resetsAt }: LimitStatus,
   last_minute: LimitStatusJson['last_minute'],
 ): LimitStatusJson {
   // Limits count money in micro-dollars.
@@ -83,6 +83,7 @@ function limitStatusJson(
     limit: apiName(limit),
     bound: amount(bound),
     used: amount(used),
+    reserved: amount(reserved),
     resets_at: iso(resetsAt),
     last_minute,
   };

@@ -11,6 +11,9 @@ export const limitStatus = component(
   z.object({
     ...statusFields,
     used: statusFields.bound,
+    reserved: statusFields.bound.describe(
+      'The part of `used` that running requests have reserved, most of which they give back; 0 for limits per minute.',
+    ),
     resets_at: time
       .nullable()
       .describe('When the limit is fully available again; null for concurrent requests.'),
