@@ -199,7 +199,10 @@ test('requests with invalid bodies get errors that do not repeat the body', asyn
     tools: chat(MARK, { tools: [{ type: 'function', function: { name: MARK } }], tool_choice: MARK }),
     'a prompt that is too long': chat(MARK.repeat(5000)),
     'an invalid schema': chat(MARK, {
-      response_format: { type: 'json_schema', json_schema: { name: 'a', schema: { type: MARK } } },
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'a', strict: true, schema: { type: MARK } },
+      },
     }),
   };
   for (const [name, body] of Object.entries(bodies)) {
@@ -321,7 +324,7 @@ const withModel = { skip: FILE === undefined && 'SLUICE_TEST_MODEL is not set' }
 test('errors about requests to a real model do not repeat the request', withModel, async () => {
   const model = 'test/real';
   const format = (schema: object) => ({
-    response_format: { type: 'json_schema', json_schema: { name: MARK, schema } },
+    response_format: { type: 'json_schema', json_schema: { name: MARK, strict: true, schema } },
     max_tokens: 8,
   });
   for (const stream of [true, false]) {
