@@ -428,7 +428,7 @@ const configFields = z.strictObject({
           'Maximum number of requests of one model that wait until a replica has room. If there are more, the account with the most gets 503 `queue_full` for its latest one.',
         ),
       maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait in the queue, in milliseconds, summed over its attempts; after that, 503 `queue_full`, or `engine_unavailable` if its model is still being loaded. The wait ends when the request is sent to a replica.',
+        'How long a request may wait in the queue, in milliseconds, summed over its attempts; after that, 503 `queue_full`, or `engine_unavailable` if its model is still being loaded. The wait ends when the request is sent to a replica or, if that is an engine of Sluice, when it has a slot there.',
       ),
     })
     .prefault({})

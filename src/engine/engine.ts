@@ -96,8 +96,25 @@ export type EngineEvent = PrefillEvent | GenerationEvent;
  */
 export type ReplicaEvent = { type: 'sent'; whole: boolean } | EngineEvent;
 
+/** How long a request may wait for a slot, here and in the engine of its replica, in milliseconds. */
+export interface SlotWait {
+  /** How long it has waited before it was sent. */
+  waitedMs: number;
+  maxWaitMs: number;
+}
+
+/** The error of a request that got no slot within `maxWaitMs` milliseconds. */
+export function noFreeSlot(maxWaitMs: number): ServiceError {
+  return new ServiceError(
+    'queue_full',
+    `The request waited ${Math.ceil(maxWaitMs / 1000)} s for a free slot of this model. Try again later.`,
+    { retryAfterMs: 1000 },
+  );
+}
+
 /**
  * The client of one replica. `generate` throws a `ServiceError`; after `ReplicaRefused`, another replica can be tried.
+ * If the server is an engine of Sluice and the request waits there for longer than `wait`, throws 503 `queue_full`.
  * Aborting the signal ends the iteration with the signal's reason and closes the connection, which frees the engine's
  * slot.
  */
@@ -107,7 +124,7 @@ export interface ReplicaClient {
   readonly dialect: Dialect;
   /** The model's name on the replica. */
   readonly model: string;
-  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterable<ReplicaEvent>;
+  generate(request: GenerationRequest, signal: AbortSignal, wait?: SlotWait): AsyncIterable<ReplicaEvent>;
   /**
    * Returns the prompt tokens that the usage of this request would have, without a slot. Null if servers of this type
    * cannot count them. Throws a `ServiceError`: 400 if an engine of this service refuses the prompts, otherwise

@@ -30,6 +30,7 @@ import {
   type ReplicaClient,
   type ModelDescription,
   type ReplicaHealth,
+  type SlotWait,
   type ReplicaEvent,
 } from './engine.ts';
 import {
@@ -165,14 +166,18 @@ export class HttpReplicaClient implements ReplicaClient {
     }
   }
 
-  generate(request: GenerationRequest, signal: AbortSignal): AsyncIterableIterator<ReplicaEvent> {
+  generate(
+    request: GenerationRequest,
+    signal: AbortSignal,
+    wait: SlotWait | null = null,
+  ): AsyncIterableIterator<ReplicaEvent> {
     const { wholeResponses, continues } = this.#streams.traits;
     if (request.continuation !== null && continues === 'text') {
       return this.#continueText(request, request.continuation, signal);
     }
     const isCounted = this.#options.exactCounts === true && request.maxTokens !== 0;
     const streamed = request.stream || !wholeResponses || isCounted;
-    return new ReplicaStream(this.#streams, request, streamed, signal);
+    return new ReplicaStream(this.#streams, request, streamed, signal, wait);
   }
 
   async *#continueText(

@@ -37,8 +37,10 @@ import {
   ConnectionLost,
   type EngineEvent,
   EngineCrashed,
+  noFreeSlot,
   ReplicaRefused,
   type ReplicaEvent,
+  type SlotWait,
 } from './engine.ts';
 
 /** Unread bytes at which the connection is paused. */
@@ -114,6 +116,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   /** Size of the request body. */
   #sentBytes = 0;
   readonly #signal: AbortSignal;
+  readonly #wait: SlotWait | null;
   #controller: Dispatcher.DispatchController | null = null;
   /** Whether earlier requests have used the connection, so that the server may have closed it meanwhile. */
   #isReused = false;
@@ -163,6 +166,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     request: GenerationRequest,
     streamed: boolean,
     signal: AbortSignal,
+    wait: SlotWait | null = null,
   ) {
     this.#settings = settings;
     this.#request = request;
@@ -171,6 +175,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     this.#mostTokens = mostTokens(request, settings, request.maxTokens);
     this.#leftOut = settings.refusedFields;
     this.#signal = signal;
+    this.#wait = wait;
   }
 
   [Symbol.asyncIterator](): this {
@@ -230,6 +235,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       );
     } else if (!this.#streamed) {
       if (eventlessMs > responseMs) this.#fail(responseTimeout(this.#request, responseMs));
+    } else if (frames && this.#wait && !this.#startedDelivered) {
+      // It waits for a slot in the engine. One that sends no keep-alive frames has failed, see above.
+      const { waitedMs, maxWaitMs } = this.#wait;
+      if (this.#hasResponse && waitedMs + eventlessMs > maxWaitMs) this.#fail(noFreeSlot(maxWaitMs));
     } else if (frames && eventlessMs > Math.max(responseMs, firstByteMs)) {
       this.#cutOff(unavailable(`the engine sent no event for ${eventlessMs} ms`));
     }

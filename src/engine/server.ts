@@ -223,6 +223,9 @@ function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }
 
+/** Time that a request waits for a slot before the first keep-alive frame, in milliseconds. */
+const HOLD_MS = 1000;
+
 /** Time without an event before a keep-alive frame, in milliseconds. */
 const KEEP_ALIVE_MS = 10_000;
 
@@ -237,10 +240,10 @@ class Responder {
   readonly #engine: Engine;
   readonly #log: Log;
   readonly #writes = new WriteQueue();
-  /** With the keep-alive frames, a service can distinguish a long prefill from a stuck engine. */
+  /** With the keep-alive frames, a service can distinguish a long wait or prefill from a stuck engine. */
   readonly #streamOptions: EventStreamOptions = {
     keepAlives: {
-      holdMs: null,
+      holdMs: HOLD_MS,
       keepAliveMs: KEEP_ALIVE_MS,
       alive: () => {
         const health = this.#engine.health();

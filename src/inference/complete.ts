@@ -198,7 +198,9 @@ class GenerationIterator implements Generation {
     if (this.#recovery.hasOutput) this.#record.continueOn(lease.client.name);
     else this.#record.attempt(lease.client.name);
     const request = this.#recovery.requestFor(lease.client);
-    return lease.client.generate(request, this.#stop.signal)[Symbol.asyncIterator]();
+    const { waitedMs } = lease;
+    const { maxWaitMs } = this.#model;
+    return lease.client.generate(request, this.#stop.signal, { waitedMs, maxWaitMs })[Symbol.asyncIterator]();
   }
 
   #acquire(): Lease | Promise<Lease> {

@@ -1,4 +1,4 @@
-import type { MemoryShortage } from '../engine/engine.ts';
+import { type MemoryShortage, noFreeSlot } from '../engine/engine.ts';
 import { Deadline, tickEvery } from '../deadline.ts';
 import { ServiceError } from '../errors.ts';
 import { estimatedPromptTokens, totalChoices } from '../generation.ts';
@@ -277,11 +277,7 @@ function waitedTooLong(maxWaitMs: number, isLoading: boolean): ServiceError {
       { retryAfterMs: 10_000 },
     );
   }
-  return new ServiceError(
-    'queue_full',
-    `The request waited ${seconds} s for a free slot of this model. Try again later.`,
-    { retryAfterMs: 1000 },
-  );
+  return noFreeSlot(maxWaitMs);
 }
 
 function doesNotFit({ neededBytes, availableBytes }: MemoryShortage): ServiceError {

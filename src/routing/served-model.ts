@@ -141,6 +141,11 @@ export class ServedModel implements ConfiguredModel {
     return this.#model.images?.() ?? null;
   }
 
+  /** How long a request may wait for a slot, in milliseconds. */
+  get maxWaitMs(): number {
+    return this.#backlog.limits.maxWaitMs;
+  }
+
   /** Enters the backlog, before anything is reserved for a request; see `Backlog.enter`. Throws 503 `queue_full`. */
   enter(accountId: string, stop: AbortController): BacklogEntry {
     return this.#backlog.enter(() => this.#dispatcher.free(new Map()), accountId, stop);

@@ -15,6 +15,7 @@ import {
   EVENT_FRAMES,
   EventFrameReader,
   GENERATE_PATH,
+  KEEP_ALIVE_FRAME,
 } from '../../src/engine/engine-protocol.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
@@ -252,6 +253,19 @@ describe('the server of an engine', () => {
       test.mock.timers.tick(20_000);
       assert.equal((await response.text()).split('\n').slice(0, -1).includes(''), expected);
     }
+  });
+
+  it('sends a keep-alive frame after a second to a request that waits for a slot', async (test) => {
+    test.mock.timers.enable({ apis: ['setTimeout'] });
+    const busy = new ScriptedEngine({ slots: 1 });
+    await using narrow = await serve(busy);
+    const running = await post(GENERATE_PATH, body('scripted:{"prefillMs":60000}'), narrow.address);
+    const waiting = post(GENERATE_PATH, body('x'), narrow.address);
+    while (busy.health().queued === 0) await new Promise((resolve) => setImmediate(resolve));
+    test.mock.timers.tick(1000);
+    const reader = (await waiting).body?.getReader();
+    assert.equal(Buffer.from((await reader?.read())?.value ?? []).toString(), KEEP_ALIVE_FRAME);
+    await Promise.all([running.body?.cancel(), reader?.cancel()]);
   });
 
   it('stops reading from the engine while the client reads nothing, and ends the generation after a minute', async (test) => {

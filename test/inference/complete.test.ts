@@ -8,7 +8,7 @@ import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { type EngineEvent, ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
-import { formatFrame } from '../../src/engine/engine-protocol.ts';
+import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation.ts';
@@ -570,6 +570,27 @@ test('a request leaves the queue when it is sent to a server that does not repor
     for (const events of await Promise.all(running)) assert.equal(events.at(-1)?.type, 'end');
     assertReleased(router);
   }
+});
+
+test('maxWaitMs includes the wait for a slot in an engine, which is not a failure of the replica', async () => {
+  await using replica = await HttpReplica.listen(
+    (response) => {
+      const frames = setInterval(() => response.write(KEEP_ALIVE_FRAME), 10);
+      response.on('close', () => clearInterval(frames));
+    },
+    { dialect: 'sluice', firstByteMs: 100, silenceMs: 100, responseMs: 100 },
+  );
+  const router = routerTo([replica.client], { maxWaitMs: 300 });
+  // As many failures would pause the replica.
+  const waiting = Array.from({ length: 5 }, () => run(router, chat()));
+  const errors = await Promise.all(waiting.map((events) => failsWith(events, 'queue_full')));
+  assert.match(errors[0]?.message ?? '', /waited 1 s for a free slot/);
+  for (const { requestId, record } of waiting) {
+    assert.equal((await accounting.row(requestId))?.billed, 0);
+    assert.equal(record.slotAtMs, null);
+  }
+  assert.equal(router.overview()[0]?.replicas[0]?.failing, false);
+  assertReleased(router);
 });
 
 test('maxWaitMs does not limit the generation itself', async (context) => {
