@@ -45,7 +45,7 @@ function startEngine(port: number): void {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     try {
       for await (const event of engine.generate({ ...parsed.generation, cacheScope }, stop.signal))
-        response.write(chunks.format(event));
+        if (event.type !== 'prefill') response.write(chunks.format(event));
       response.end(chunks.end);
     } catch {
       response.destroy();

@@ -14,7 +14,10 @@ export interface DialectTraits {
    * `headers`: with the response headers.
    */
   startedBy: 'chunk' | 'headers';
-  /** Whether the server starts its response only when the request has a slot. */
+  /**
+   * Whether the server starts its response only when the request has a slot, and then reports how much of the prompt it
+   * has computed (`prefill`).
+   */
   reportsSlot: boolean;
   /** Whether the usage in a chunk with a single choice counts only that choice. */
   usagePerChoice: boolean;

@@ -77,7 +77,7 @@ export function ownCapacity(
  * How many tokens of the prompts of a request have been computed or were cached. Sent between `started` and the first
  * token, at most every `PREFILL_EVENT_MS`, so that short prompts have no such event.
  */
-interface PrefillEvent {
+export interface PrefillEvent {
   type: 'prefill';
   promptTokens: number;
   doneTokens: number;

@@ -1,8 +1,10 @@
 import type { ConfigFile } from '../config/schema.ts';
+import { DIALECT_TRAITS } from '../engine/dialects.ts';
 import type { Log } from '../log.ts';
 import {
   ConnectionLost,
   EngineCrashed,
+  type PrefillEvent,
   ReplicaRefused,
   type ReplicaClient,
   type ReplicaEvent,
@@ -196,11 +198,16 @@ class GenerationIterator implements Generation {
     this.#lease = lease;
     this.#backlogEntry?.leave();
     if (this.#recovery.hasOutput) this.#record.continueOn(lease.client.name);
-    else this.#record.attempt(lease.client.name);
+    else this.#record.attempt(lease.client.name, this.#reportsPrefill(lease.client));
     const request = this.#recovery.requestFor(lease.client);
     const { waitedMs } = lease;
     const { maxWaitMs } = this.#model;
     return lease.client.generate(request, this.#stop.signal, { waitedMs, maxWaitMs })[Symbol.asyncIterator]();
+  }
+
+  /** Vectors are computed one input after another, which is not reported. */
+  #reportsPrefill({ dialect }: ReplicaClient): boolean {
+    return DIALECT_TRAITS[dialect].reportsSlot && this.#request.kind !== 'embedding';
   }
 
   #acquire(): Lease | Promise<Lease> {
@@ -228,7 +235,8 @@ class GenerationIterator implements Generation {
     if (step.done) return this.#finish();
     const { value } = step;
     if (value.type === 'prefill') {
-      this.#record.prefilledTokens = value.doneTokens;
+      // A replica that continues a response computes its prompt again, for which nobody pays.
+      if (this.#record.firstTokenAtMs === null) this.#prefilled(value);
       return this.next();
     }
     if (this.#interruption !== null && value.type !== 'sent') this.#interruptionEnded();
@@ -256,6 +264,11 @@ class GenerationIterator implements Generation {
     }
     return result;
   };
+
+  #prefilled(event: PrefillEvent): void {
+    this.#record.prefilled(event);
+    this.#lease?.charge(this.#record.usage);
+  }
 
   /** Returns the first event of a stream when the row is on disk. */
   async #whenOpened(first: EventResult): Promise<EventResult> {

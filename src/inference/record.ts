@@ -14,6 +14,7 @@ import {
   toolsOf,
   type GenerationRequest,
 } from '../generation.ts';
+import type { PrefillEvent } from '../engine/engine.ts';
 import { Notes } from '../notes.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
@@ -24,14 +25,13 @@ export class GenerationRecord implements Required<RunningCounts> {
   readonly notes: Notes;
   /** When the request got a slot, or was sent to a server that does not report slots. */
   slotAtMs: number | null = null;
-  /**
-   * Prompt tokens that were cached or have been computed, as an embedded engine last reported. Null if the prompt takes
-   * less than a second, or if the server does not report this.
-   */
-  prefilledTokens: number | null = null;
   firstTokenAtMs: number | null = null;
   endedAtMs: number | null = null;
   replica: string | null = null;
+  /** Whether the replica reports how much of the prompt it has computed. */
+  #reportsPrefill = false;
+  /** Tokens of the whole prompt. Until the first token, `usage` has those that were computed, if this is reported. */
+  #promptTokens = 0;
   /** Replicas that it was sent to, including those that refused it or failed. */
   attempts = 0;
   /**
@@ -74,9 +74,10 @@ export class GenerationRecord implements Required<RunningCounts> {
     return this.#unix(this.endedAtMs);
   }
 
-  /** Starts an attempt on a replica. */
-  attempt(replica: string): void {
+  /** Starts an attempt on a replica. `reportsPrefill`: whether it reports how much of the prompt it has computed. */
+  attempt(replica: string, reportsPrefill: boolean): void {
     this.replica = replica;
+    this.#reportsPrefill = reportsPrefill;
     this.attempts++;
   }
 
@@ -86,7 +87,7 @@ export class GenerationRecord implements Required<RunningCounts> {
    */
   attemptFailed(): void {
     this.slotAtMs = null;
-    this.prefilledTokens = null;
+    this.#promptTokens = 0;
     this.usage = { ...NO_USAGE };
     this.usageSource = null;
   }
@@ -102,8 +103,16 @@ export class GenerationRecord implements Required<RunningCounts> {
   /** Records that the request was sent to a server that does not report slots. */
   sent(promptTokens: number): void {
     this.slotAtMs = performance.now();
+    this.#promptTokens = promptTokens;
     this.usage = { ...NO_USAGE, promptTokens };
     this.usageSource = 'estimated';
+  }
+
+  /** Records how much of the prompt was computed. */
+  prefilled({ promptTokens, doneTokens }: PrefillEvent): void {
+    this.#promptTokens = promptTokens;
+    this.usage.promptTokens = doneTokens;
+    this.usageSource = 'engine';
   }
 
   /**
@@ -115,8 +124,10 @@ export class GenerationRecord implements Required<RunningCounts> {
       case 'started':
         this.slotAtMs ??= performance.now();
         this.usageSource = event.promptTokens === null ? 'estimated' : 'engine';
-        this.usage.promptTokens = event.promptTokens ?? promptTokens();
+        this.#promptTokens = event.promptTokens ?? promptTokens();
         this.usage.cachedTokens = event.cachedTokens ?? 0;
+        // A client that disconnects pays for what was computed, and nothing was yet.
+        this.usage.promptTokens = this.#reportsPrefill ? this.usage.cachedTokens : this.#promptTokens;
         return;
       case 'token':
       case 'reasoning':
@@ -130,6 +141,7 @@ export class GenerationRecord implements Required<RunningCounts> {
       case 'embedding':
         return;
       case 'finish':
+        this.usage.promptTokens = this.#promptTokens;
         this.finishReason = event.reason;
         this.toolCalls?.finish(event.choice, event.reason);
         return;
@@ -148,7 +160,10 @@ export class GenerationRecord implements Required<RunningCounts> {
   }
 
   #countTokens(event: TextEvent | ToolEvent): void {
-    this.firstTokenAtMs ??= performance.now();
+    if (this.firstTokenAtMs === null) {
+      this.firstTokenAtMs = performance.now();
+      this.usage.promptTokens = this.#promptTokens;
+    }
     countTokens(this.usage, event);
   }
 

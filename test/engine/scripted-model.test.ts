@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import * as fc from 'fast-check';
+import type { EngineEvent } from '../../src/engine/engine.ts';
 import { ScriptedEngine, ScriptedPrefixCache } from '../../src/engine/scripted/engine.ts';
-import type { ChatRequest, GenerationEvent, Message } from '../../src/generation.ts';
+import type { ChatRequest, Message } from '../../src/generation.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 /** Tokens per block of the modeled cache, and characters per token. */
@@ -20,7 +21,7 @@ function talk(messages: readonly Message[], more: Partial<ChatRequest> = {}): Ch
 
 const user = (content: string): Message => ({ role: 'user', content });
 
-function cachedTokens(events: readonly GenerationEvent[]): number {
+function cachedTokens(events: readonly EngineEvent[]): number {
   const end = events.at(-1);
   assert(end?.type === 'end');
   return end.usage.cachedTokens;

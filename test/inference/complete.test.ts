@@ -151,14 +151,14 @@ test('a generation yields its events, and records its replica, times and usage',
   assertReleased(router);
 });
 
-test('the progress of a long prompt is recorded, and is not part of the response, however long it is', async () => {
-  const usage = { promptTokens: 9000, cachedTokens: 50, completionTokens: 1, reasoningTokens: 0 };
+test('the progress of a long prompt is not part of the response, however long it is', async () => {
+  const usage = { promptTokens: 2000, cachedTokens: 50, completionTokens: 1, reasoningTokens: 0 };
   const sent: EngineEvent[] = [
-    { type: 'started', promptTokens: 9000, cachedTokens: 50 },
+    { type: 'started', promptTokens: 2000, cachedTokens: 50 },
     ...Array.from({ length: 60 }, (_, index) => ({
       type: 'prefill' as const,
-      promptTokens: 9000,
-      doneTokens: 100 * (index + 1),
+      promptTokens: 2000,
+      doneTokens: 30 * (index + 1),
     })),
     { type: 'token', choice: 0, text: 'hi', completionTokens: 1, logprobs: null },
     { type: 'finish', choice: 0, reason: 'length', stopSequence: null },
@@ -172,7 +172,44 @@ test('the progress of a long prompt is recorded, and is not part of the response
   const events = run(routerTo([engine.client]), chat({}, { maxTokens: 1 }));
   const types = (await collect(events)).map(({ type }) => type);
   assert.deepEqual(types, ['started', 'token', 'finish', 'end']);
-  assert.equal(events.record.prefilledTokens, 6000);
+  assert.deepEqual(events.record.usage, usage);
+});
+
+for (const [progress, directive, promptTokens] of [
+  ['nothing', { cachedTokens: 0 }, 0],
+  ['what was cached', { cachedTokens: 4 }, 4],
+  ['what was cached and computed', { cachedTokens: 4, prefillTokens: 9 }, 9],
+] as const) {
+  for (const stream of [true, false]) {
+    test(`a caller who disconnects during the prefill pays for ${progress}, stream ${stream}`, async () => {
+      const router = routerTo([client]);
+      const generation = run(router, chat({ ...directive, prefillMs: FOREVER }, { stream }));
+      const rest = collect(generation);
+      const { record, requestId, stop } = generation;
+      await until(() => record.slotAtMs !== null && record.usage.promptTokens === promptTokens);
+      stop.abort(new ClientDisconnected());
+      await assert.rejects(rest, ClientDisconnected);
+      const row = await accounting.row(requestId);
+      const { cachedTokens } = directive;
+      const cost = costOf({ promptTokens, cachedTokens, completionTokens: 0 }, PRICE);
+      assert.deepEqual(
+        [row?.state, row?.billed, row?.prompt_tokens, row?.cached_tokens, row?.usage_source, row?.cost],
+        ['settled', 1, promptTokens, cachedTokens, 'engine', cost],
+      );
+      assert.equal(record.costPico, cost);
+      assertReleased(router);
+    });
+  }
+}
+
+test('a caller who disconnects after the first token pays for the whole prompt', async () => {
+  const generation = run(routerTo([client]), chat({ prefillTokens: 9, cachedTokens: 4, tokenMs: FOREVER }));
+  await assert.rejects(async () => {
+    for await (const { type } of generation)
+      if (type === 'token') generation.stop.abort(new ClientDisconnected());
+  }, ClientDisconnected);
+  const row = await accounting.row(generation.requestId);
+  assert.deepEqual([row?.prompt_tokens, row?.completion_tokens], [16, 1]);
 });
 
 test('a refused connection moves the request to the next replica, invisibly to the caller', async () => {

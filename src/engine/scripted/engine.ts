@@ -13,7 +13,7 @@ import {
   type GenerationKind,
   promptTexts,
 } from '../../generation.ts';
-import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
+import type { ModelDescription, Engine, EngineEvent, EngineHealth } from '../engine.ts';
 import {
   planCompletions,
   tokenId,
@@ -59,7 +59,7 @@ export class ScriptedEngine implements Engine {
     this.#prefixCache = new ScriptedPrefixCache(this.#options.cacheTokens);
   }
 
-  async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
+  async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<EngineEvent> {
     signal.throwIfAborted();
     refuseOtherKind(request, this.#options.dimensions > 0);
     const directive = readDirective(request);
@@ -82,6 +82,8 @@ export class ScriptedEngine implements Engine {
       this.#tokens.promptTokens += total;
       this.#tokens.cachedTokens += cachedTokens;
       yield { type: 'started', promptTokens: total, cachedTokens };
+      if (directive.prefillTokens !== undefined)
+        yield { type: 'prefill', promptTokens: total, doneTokens: Math.min(directive.prefillTokens, total) };
       await pause.forMs(directive.prefillMs ?? this.#options.prefillMs);
       const usage = { ...continued, promptTokens: total, cachedTokens };
       switch (request.kind) {

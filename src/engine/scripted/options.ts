@@ -68,6 +68,8 @@ export interface Directive {
   tokenMs?: number;
   /** Time from the event `started` to the first token, in milliseconds. */
   prefillMs?: number;
+  /** Prompt tokens that are reported as computed when `prefillMs` begins. */
+  prefillTokens?: number;
   /** Time from getting a slot to the event `started`, in milliseconds. */
   startMs?: number;
   /** Number of prompt tokens reported as cached, at most the prompt tokens. Overrides the simulated cache. */
@@ -106,6 +108,7 @@ const FIELDS: Record<keyof Directive, (value: unknown) => boolean> = {
   calls: (value) => Array.isArray(value) && value.length <= MAX_CALLS && value.every(isCall),
   tokenMs: isCount,
   prefillMs: isCount,
+  prefillTokens: isCount,
   startMs: isCount,
   cachedTokens: isCount,
   once: (value) => typeof value === 'boolean',
