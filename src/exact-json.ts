@@ -24,6 +24,11 @@ export function isRawNumber(value: unknown): value is RawNumber {
   return typeof value === 'object' && JSON.isRawJSON(value);
 }
 
+/** Returns the value of a number that keeps its text; another value is unchanged. */
+export function numberValue(value: unknown): unknown {
+  return isRawNumber(value) ? Number(value.rawJSON) : value;
+}
+
 /** Parses JSON, and keeps the texts of numbers. Throws what `JSON.parse` throws. */
 export function parseExactJson(text: string): unknown {
   return hasInexact(text) ? JSON.parse(text, keepText) : JSON.parse(text);
@@ -49,15 +54,15 @@ const INEXACT = /[:,[]\s*(?:-0\s*[,\]}]|-?\d(?:[\d.]{15}|[\d.]*[eE]|\d*\.\d*0\s*
 const SAMPLING = /"(?:temperature|top_p|min_p|\w+_penalty)"$/;
 const MAX_SAMPLING_NAME = 24;
 
-/** Members of a body whose numbers keep their text; other numbers of requests are read by the service itself. */
-const KEPT = new Set(['const', 'enum', 'default', 'examples', 'chat_template_kwargs', 'templateVariables']);
+/** Members of a body that models read: schemas and the variables of templates. The service itself reads other numbers. */
+const KEPT = new Set(['parameters', 'input_schema', 'schema', 'chat_template_kwargs', 'templateVariables']);
 
 /** Where a number is in a value, and its text. */
 export type ExactNumber = readonly [path: readonly string[], text: string];
 
 /**
- * Parses the body of a request. Keeps the texts of numbers in the literals of schemas, in the variables of templates and
- * in the `input` of earlier calls. With `exact`, which are collected there instead, the value can be sent to another thread.
+ * Parses the body of a request. Keeps the texts of numbers in schemas, in the variables of templates and in the
+ * `input` of earlier calls. With `exact`, which are collected there instead, the value can be sent to another thread.
  */
 export function parseExactBody(text: string, exact?: ExactNumber[]): unknown {
   if (!hasInexact(text)) return JSON.parse(text);

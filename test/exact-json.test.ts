@@ -52,13 +52,13 @@ test('numbers are written as they were read', () => {
 });
 
 test('in a body, only numbers that a model may copy keep their text, also if another thread has parsed it', () => {
-  const literals = '{"const":1e400,"enum":[1.0,12345678901234567890],"minimum":1.0}';
+  const schema = '{"const":1e400,"enum":[1.0,12345678901234567890],"items":{"minimum":1.0}}';
   const input = '{"type":"tool_use","input":{"id":1234567890123456789}}';
-  const body = `{"temperature":0.70,"n":1.0,"tools":[{"parameters":${literals}}],"messages":[{"content":[${input}]}],"input":[2.0]}`;
+  const body = `{"temperature":0.70,"n":1.0,"tools":[{"parameters":${schema}},{"max_uses":1.0,"input_schema":${schema}}],"format":{"schema":${schema}},"messages":[{"content":[${input}]}],"input":[2.0]}`;
   const expected = body
-    .replace('"minimum":1.0', '"minimum":1')
     .replace('0.70', '0.7')
     .replace('"n":1.0', '"n":1')
+    .replace('"max_uses":1.0', '"max_uses":1')
     .replace('[2.0]', '[2]');
   const value = parseExactBody(body);
   assert.equal(JSON.stringify(value), expected);

@@ -1,5 +1,5 @@
 import type { ServiceError } from '../errors.ts';
-import { isRawNumber } from '../exact-json.ts';
+import { isRawNumber, numberValue } from '../exact-json.ts';
 import type { JsonSchema } from '../generation.ts';
 import type { Notes } from '../notes.ts';
 import {
@@ -126,11 +126,12 @@ class SchemaReducer {
 
   /** Returns why a keyword is left out; null if it is not. */
   #obstacle(schema: Node, keyword: string, value: unknown, depth: number): string | null {
-    if (REPETITIONS.has(keyword) && typeof value === 'number') {
+    const count = REPETITIONS.has(keyword) ? numberValue(value) : null;
+    if (typeof count === 'number') {
       const isUpper = keyword.startsWith('max');
-      if (isUpper && value > Math.min(MAX_REPETITIONS, this.#repetitions))
+      if (isUpper && count > Math.min(MAX_REPETITIONS, this.#repetitions))
         return `no bound above ${MAX_REPETITIONS}, or ${MAX_SCHEMA_REPETITIONS} in total, is enforced`;
-      this.#repetitions -= value;
+      this.#repetitions -= count;
     }
     if (this.#isStrict) return null;
     if (!KNOWN_KEYWORDS.has(keyword)) return 'unsupported keyword';
@@ -171,7 +172,7 @@ const SCHEMA_MAPS: ReadonlySet<string> = new Set(['properties', ...DEFINITIONS])
 const REPETITIONS: ReadonlySet<string> = new Set(['minItems', 'maxItems', 'minLength', 'maxLength']);
 
 function isNode(value: unknown): value is Node {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return JSON_TYPES.object(value);
 }
 
 function hasSimpleNames(value: unknown): boolean {
@@ -283,8 +284,8 @@ function conflictOf(node: Node, keyword: string): string | null {
 /** For each type, whether a JSON value has it. */
 export const JSON_TYPES = {
   string: (value) => typeof value === 'string',
-  number: (value) => typeof value === 'number' || isRawNumber(value),
-  integer: (value) => Number.isInteger(isRawNumber(value) ? Number(value.rawJSON) : value),
+  number: (value) => typeof numberValue(value) === 'number',
+  integer: (value) => Number.isInteger(numberValue(value)),
   boolean: (value) => typeof value === 'boolean',
   null: (value) => value === null,
   array: (value) => Array.isArray(value),
@@ -328,7 +329,7 @@ function checkRepetitions(node: Node, path: string, budget: Budget): void {
 
 function readCount(node: Node, keyword: string, path: string, budget: Budget): number | null {
   if (!(keyword in node)) return null;
-  const value = node[keyword];
+  const value = numberValue(node[keyword]);
   const at = `${path}.${keyword}`;
   if (typeof value !== 'number' || !Number.isInteger(value)) throw wrongType(at, 'an integer', value);
   if (value < 0 || value > MAX_REPETITIONS) throw wrongValue(at, `between 0 and ${MAX_REPETITIONS}`);
@@ -344,7 +345,7 @@ function readCount(node: Node, keyword: string, path: string, budget: Budget): n
 
 function checkScalars(node: Node, path: string): void {
   for (const keyword of ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum']) {
-    if (keyword in node && typeof node[keyword] !== 'number') {
+    if (keyword in node && !JSON_TYPES.number(node[keyword])) {
       throw wrongType(`${path}.${keyword}`, 'a number', node[keyword]);
     }
   }
@@ -362,7 +363,7 @@ function checkBounds(node: Node, path: string): void {
   const integer = node['type'] === 'integer';
   for (const low of ['minimum', 'exclusiveMinimum']) {
     for (const high of ['maximum', 'exclusiveMaximum']) {
-      const [min, max] = [node[low], node[high]];
+      const [min, max] = [numberValue(node[low]), numberValue(node[high])];
       if (typeof min !== 'number' || typeof max !== 'number') continue;
       const exclusive = low === 'exclusiveMinimum' || high === 'exclusiveMaximum';
       const first = low === 'minimum' ? Math.ceil(min) : Math.floor(min) + 1;

@@ -1,4 +1,5 @@
 import { unsupportedFeature } from '../features.ts';
+import { numberValue } from '../exact-json.ts';
 import { toolsOf, type Dialect, type JsonSchema } from '../generation.ts';
 import type { ParsedRequest, Protocol } from '../protocol.ts';
 import { unsupported, displayName } from './values.ts';
@@ -138,7 +139,7 @@ const format =
 const boundsAreExact: Rule = (node) => {
   const integer = typesOf(node).includes('integer');
   for (const keyword of BOUNDS) {
-    const bound = node[keyword];
+    const bound = numberValue(node[keyword]);
     if (typeof bound !== 'number') continue;
     if (integer && !Number.isInteger(bound))
       return { keyword, why: 'the bound of an integer must be a whole number' };
@@ -171,7 +172,7 @@ const typeIsPresent: Rule = (node) => {
 const countsAreSatisfiable: Rule = (node) => {
   const tuple = Array.isArray(node['prefixItems']) ? node['prefixItems'].length : 0;
   const open = node['items'] !== undefined && node['items'] !== false;
-  const { minItems, maxItems } = node;
+  const [minItems, maxItems] = [numberValue(node['minItems']), numberValue(node['maxItems'])];
   if (!open && typeof minItems === 'number' && minItems > tuple) {
     return { keyword: 'minItems', why: 'it requires `items`' };
   }

@@ -1,4 +1,5 @@
 import { ServiceError } from '../errors.ts';
+import { isRawNumber, numberValue } from '../exact-json.ts';
 import { misspelled } from '../nearest.ts';
 import type { Notes } from '../notes.ts';
 
@@ -90,7 +91,7 @@ export function isLongerThan(text: string, max: number): boolean {
 
 /** Checks that a value is an object and not an array. Throws `invalid_type`. */
 export function asObject(value: unknown, path: string): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || isRawNumber(value)) {
     throw wrongType(path, 'an object', value);
   }
   return value as Readonly<Record<string, unknown>>; // Parsed JSON has string keys.
@@ -158,7 +159,8 @@ export function displayName(name: string): string {
 }
 
 /** Describes a value for messages: its JSON type, or the value itself if it is a number or a boolean. */
-function describeValue(value: unknown): string {
+function describeValue(json: unknown): string {
+  const value = numberValue(json);
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
   if (typeof value === 'object') return 'an object';

@@ -9,12 +9,46 @@ import {
   reducedSchema,
   SUPPORTED_KEYWORDS,
 } from '../../src/openai/json-schema.ts';
+import { parseExactJson } from '../../src/exact-json.ts';
 import { parseJsonBody } from '../../src/openai/json-body.ts';
 import { definitions, readsOf, to } from './counted-reads.ts';
 import { Notes } from '../../src/notes.ts';
 import { chat, refuses } from './samples.ts';
 
 const check = (schema: unknown) => checkJsonSchema(schema, 'schema');
+
+test('keywords whose numbers keep their text have the value of the number', () => {
+  const outcome = (value: unknown): string => {
+    const notes = new Notes();
+    try {
+      const schema = reducedSchema(value, 'schema', notes, false);
+      check(schema);
+      return JSON.stringify(JSON.parse(JSON.stringify([schema, notes.list])));
+    } catch (error) {
+      return String(error);
+    }
+  };
+  const outcomes = [
+    '{"type": "integer", "minimum": 1.0, "maximum": 2.0}',
+    '{"type": "integer", "minimum": 3.0, "maximum": 2.0}',
+    '{"type": "integer", "minimum": 1.50}',
+    '{"type": "integer", "maximum": 12345678901234567890}',
+    '{"type": "string", "maxLength": 1e1}',
+    '{"type": "string", "maxLength": 1e9}',
+    '{"type": "string", "maxLength": 1.50}',
+    '{"type": "array", "items": {"type": "null"}, "minItems": 2.0, "maxItems": 1.0}',
+    '{"type": "array", "items": 1.0}',
+    '{"type": "array", "prefixItems": [{"type": "null"}], "items": false, "minItems": 2.0}',
+    '{"properties": {"default": {"type": "number", "minimum": 0.0}, "enum": {"exclusiveMinimum": -0.0}}}',
+  ].map((text) => {
+    const expected = outcome(JSON.parse(text));
+    assert.equal(outcome(parseExactJson(text)), expected);
+    return expected;
+  });
+  assert(
+    outcomes.some((each) => each.includes('Error')) && outcomes.some((each) => each.includes('"ignored')),
+  );
+});
 
 test('schemas that libraries generate are returned unchanged', () => {
   const schema = {

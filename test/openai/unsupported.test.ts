@@ -4,6 +4,7 @@ import { DIALECTS, type Dialect } from '../../src/generation.ts';
 import { CHAT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
 import { ServiceError } from '../../src/errors.ts';
+import { parseExactJson } from '../../src/exact-json.ts';
 import { SCHEMA_CASES } from '../peers/schemas.ts';
 import { chat, refuses, withPaths } from './samples.ts';
 
@@ -44,6 +45,19 @@ for (const { name, schema, ...servers } of SCHEMA_CASES) {
     assert.equal(refusal(schema, 'sluice'), null);
   });
 }
+
+test('bounds that keep their text are checked by their value', () => {
+  for (const text of [
+    '{"type": "integer", "minimum": 1.50}',
+    '{"type": "integer", "maximum": 12345678901234567890}',
+    '{"type": "array", "prefixItems": [{"type": "null"}], "items": false, "minItems": 2.0}',
+    '{"type": "array", "prefixItems": [{"type": "null"}], "items": {}, "maxItems": 0.0}',
+  ]) {
+    const expected = refusal(JSON.parse(text), 'vllm');
+    assert(expected);
+    assert.deepEqual(refusal(parseExactJson(text), 'vllm'), expected);
+  }
+});
 
 test('the path includes nested schemas, and a schema is refused if any of several servers does not enforce it', () => {
   const schema = {

@@ -1,9 +1,15 @@
 import { type ErrorCode, ServiceError } from '../../errors.ts';
+import { numberValue } from '../../exact-json.ts';
 import type { JsonSchema } from '../../generation.ts';
 import type { JsonType } from '../../openai/json-schema.ts';
 
 /** A schema that `checkJsonSchema` has checked, so that its keywords have the right types. */
 export type SchemaObject = Exclude<JsonSchema, boolean>;
+
+/** Returns the value of a keyword that `checkJsonSchema` has checked as a number. */
+export function numberIn(schema: SchemaObject, keyword: string): number | undefined {
+  return numberValue(schema[keyword]) as number | undefined;
+}
 
 /** Keywords that refer to other schemas. */
 export const COMBINING_KEYWORDS = ['$ref', 'anyOf', 'oneOf', 'allOf'] as const;

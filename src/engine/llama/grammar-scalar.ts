@@ -1,5 +1,11 @@
 import { contains } from './grammar-automaton.ts';
-import { type GrammarRules, schemaError, type SchemaObject, unsatisfiable } from './grammar-rules.ts';
+import {
+  type GrammarRules,
+  numberIn,
+  schemaError,
+  type SchemaObject,
+  unsatisfiable,
+} from './grammar-rules.ts';
 import { type CodePoints, parsePattern, type PatternNode } from './pattern-parser.ts';
 
 /**
@@ -13,7 +19,8 @@ export function stringForm(
   raw = false,
 ): PatternNode | string {
   const { format, pattern } = schema;
-  const { minLength, maxLength } = schema as { minLength?: number; maxLength?: number };
+  const minLength = numberIn(schema, 'minLength');
+  const maxLength = numberIn(schema, 'maxLength');
   const kinds = [format, pattern, minLength ?? maxLength].filter((kind) => kind !== undefined);
   if (kinds.length === 0) return 'string';
   if (kinds.length > 1) {
@@ -224,8 +231,8 @@ function tightest(
   inclusive: 'minimum' | 'maximum',
   exclusive: 'exclusiveMinimum' | 'exclusiveMaximum',
 ): Bound | null {
-  const loose = schema[inclusive] as number | undefined;
-  const strict = schema[exclusive] as number | undefined;
+  const loose = numberIn(schema, inclusive);
+  const strict = numberIn(schema, exclusive);
   if (strict === undefined) return loose === undefined ? null : { value: loose, exclusive: false };
   const looseIsTighter = loose !== undefined && (inclusive === 'minimum' ? loose > strict : loose < strict);
   return looseIsTighter ? { value: loose, exclusive: false } : { value: strict, exclusive: true };

@@ -15,6 +15,7 @@ import {
   KEYWORDS_OF_TYPE,
   literal,
   MAX_BRANCHES,
+  numberIn,
   schemaError,
   type SchemaObject,
   unsatisfiable,
@@ -442,11 +443,9 @@ const ARRAY_WIDTH = 4;
 
 function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
   const prefix = prefixRules(schema, path, grammar);
-  const {
-    items = schema['prefixItems'] === undefined,
-    minItems: min = 0,
-    maxItems = null,
-  } = schema as { items?: JsonSchema; minItems?: number; maxItems?: number };
+  const { items = schema['prefixItems'] === undefined } = schema as { items?: JsonSchema };
+  const min = numberIn(schema, 'minItems') ?? 0;
+  const maxItems = numberIn(schema, 'maxItems') ?? null;
   const item = grammar.rule(items, `${path}.items`);
   const max = item === null ? Math.min(maxItems ?? prefix.length, prefix.length) : maxItems;
   if (max !== null && max < min) throw unsatisfiable(path);

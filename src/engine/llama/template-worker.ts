@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { ServiceError } from '../../errors.ts';
+import { parseExactJson } from '../../exact-json.ts';
 import { promptText } from './prompt-text.ts';
 import { ChatTemplate } from './template.ts';
 import type { RenderedRequest } from './template-probe.ts';
@@ -11,7 +12,7 @@ const template = new ChatTemplate(source, special);
 
 /** The thread of `TemplateThread`. Answers the requests in their order. */
 parentPort?.on('message', (json: string) => {
-  parentPort?.postMessage(resultOf(JSON.parse(json) as RenderedRequest));
+  parentPort?.postMessage(resultOf(parseExactJson(json) as RenderedRequest));
 });
 
 /** An error must not end the thread. */

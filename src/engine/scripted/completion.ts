@@ -220,7 +220,7 @@ function exampleOf(schema: JsonSchema): unknown {
       return '';
     case 'number':
     case 'integer':
-      return typeof schema['minimum'] === 'number' ? schema['minimum'] : 0;
+      return schema['minimum'] ?? 0;
     case 'boolean':
       return false;
     case 'null':

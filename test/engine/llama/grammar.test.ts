@@ -232,6 +232,18 @@ describe('the grammar of a JSON schema', () => {
     assert.ok(whole.accepts('2.0') && !whole.accepts('2.5'));
   });
 
+  it('reads bounds that keep their text', () => {
+    const whole = new Gbnf(
+      gbnfOf(parseExactJson('{"type": "integer", "minimum": 1.0, "maximum": 1e1}') as Schema),
+    );
+    assert.ok(whole.accepts('10') && !whole.accepts('0') && !whole.accepts('11'));
+    const schema =
+      '{"type": "array", "items": {"type": "string", "maxLength": 2.0}, "minItems": 1.0, "maxItems": 2.0}';
+    const list = new Gbnf(gbnfOf(parseExactJson(schema) as Schema));
+    assert.ok(list.accepts('["ab","c"]') && !list.accepts('[]') && !list.accepts('["abc"]'));
+    assert.ok(!list.accepts('["a","b","c"]'));
+  });
+
   it('counts the length of a string in characters, escaped or not', () => {
     const grammar = new Gbnf(gbnfOf({ minLength: 2, maxLength: 2 }));
     for (const text of ['"ab"', '"é😀"', '"\\u00e9\\ud83d\\ude00"', '"\\n\\""'])
