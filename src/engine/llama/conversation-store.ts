@@ -141,21 +141,23 @@ export class ConversationStore implements AsyncDisposable {
   }
 
   /**
-   * Returns the conversation with the longest usable prefix of the prompt, if it is longer than `cachedTokens`, and
-   * faster to load than to compute the tokens beyond these. Only conversations of the same scope are used.
+   * Returns the conversation with the longest usable prefix of the prompt, if it is longer than `cachedTokens` by more
+   * than `margin`, and faster to load than to compute the tokens beyond these. Only conversations of the same scope are
+   * used.
    */
   find(
     prompt: Uint32Array,
     scope: string,
     cachedTokens: number,
     msPerToken: number | null,
+    margin = 0,
   ): StoredMatch | null {
     // The last token is computed again, because its logits are needed.
     const reusable = prompt.subarray(0, -1);
     let best: StoredMatch | null = null;
     for (const conversation of this.#conversations) {
       if (conversation.scope !== scope) continue;
-      const beaten: number = best?.length ?? Math.max(cachedTokens, MIN_TOKENS - 1);
+      const beaten: number = best?.length ?? Math.max(cachedTokens + margin, MIN_TOKENS - 1);
       const length = this.#usable(conversation, reusable, beaten);
       if (length > beaten) best = { conversation, length, minKeep: this.#minKeep(conversation) };
     }

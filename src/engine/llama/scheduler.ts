@@ -244,9 +244,9 @@ export class Scheduler {
 
   #placementOf({ prompt, job }: JobChoice): ReturnType<typeof choosePlacement> {
     const { store, canTrim } = this.#options;
-    return choosePlacement(prompt, job.scope, this.#slots, canTrim, (longerThan) =>
+    return choosePlacement(prompt, job.scope, this.#slots, canTrim, (cachedTokens, margin) =>
       typeof job.scope === 'string'
-        ? (store?.find(prompt, job.scope, longerThan, this.#planner.promptTokenMs) ?? null)
+        ? (store?.find(prompt, job.scope, cachedTokens, this.#planner.promptTokenMs, margin) ?? null)
         : null,
     );
   }

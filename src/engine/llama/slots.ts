@@ -107,15 +107,15 @@ const COPIED_PER_COMPUTED = 1024;
  * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
  * match, or if the slot would lose its conversation, copies the match to the least recently used slot instead. Does not
  * copy, or wait for, a match that is computed faster than a slot is copied. Without a match, uses the least recently used
- * slot. Without `canTrim`, a slot matches only as a whole. `findStored` returns a stored conversation that is better than
- * a match of that many tokens.
+ * slot. Without `canTrim`, a slot matches only as a whole. `findStored` returns a stored conversation that is longer than
+ * a match of `cachedTokens` by more than `margin`.
  */
 export function choosePlacement(
   prompt: Uint32Array,
   scope: CacheScope,
   slots: readonly Slot[],
   canTrim: boolean,
-  findStored: (longerThan: number) => StoredMatch | null = () => null,
+  findStored: (cachedTokens: number, margin: number) => StoredMatch | null = () => null,
 ): Placement {
   const minLength = prompt.length / 10;
   const minCopied = (slots[0]?.tokens.length ?? 0) / COPIED_PER_COMPUTED;
@@ -134,7 +134,7 @@ export function choosePlacement(
       computing = { slot, length: common };
   }
   const best = bestMatch?.length ?? 0;
-  const stored = findStored(Math.floor(best + minLength));
+  const stored = findStored(best, Math.floor(minLength));
   if (
     computing !== null &&
     computing.length > minCopied &&

@@ -136,6 +136,9 @@ test('a conversation is neither saved nor loaded if computing it again is about 
   await store.save(native, 0, long, 'a');
   assert.equal(store.find(long, 'a', 0, 1e-7), null);
   assert(store.find(long, 'a', 0, 1e-3));
+  // It saves more than the tokens beyond the margin.
+  assert(store.find(long, 'a', 0, 1e-4, 9_900_000));
+  assert.equal(store.find(long, 'a', 9_900_000, 1e-4), null);
 });
 
 test('after a failed save, its file is deleted, older conversations make room, and none is saved for a while', async () => {
