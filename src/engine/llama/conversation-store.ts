@@ -430,7 +430,7 @@ export class ConversationStore implements AsyncDisposable {
     this.#conversations = found.toSorted((a, b) => a.usedAt - b.usedAt);
     this.#bytes = found.reduce((sum, { bytes }) => sum + bytes, 0);
     await this.#makeRoom();
-    if (found.length > 0)
+    if (this.#conversations.length > 0)
       log.info('conversations of an earlier process are used again', {
         conversations: this.#conversations.length,
       });

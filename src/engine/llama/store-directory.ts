@@ -61,7 +61,9 @@ export async function openStoreDirectory(
 ): Promise<StoreDirectory | null> {
   await deleteAbandoned(settings);
   if (settings.bytes === 0) return null;
-  const place = await choosePlace(settings);
+  const place = await choosePlace(settings, (disk, directory) =>
+    freeBytesIn(disk, keptDirectory(directory, engine)),
+  );
   if (place === null) {
     log.info('conversations are not saved: there is not enough room', { setting: SETTING });
     return null;
@@ -133,15 +135,18 @@ async function checkOwn(path: string): Promise<void> {
   if (found.uid !== (process.getuid?.() ?? found.uid)) throw new Error(`${path} belongs to another user`);
 }
 
-/** Returns the directory and the maximum bytes; null if no directory has room. `freeBytes` is for tests. */
+/**
+ * Returns the directory and the maximum bytes; null if no directory has room. `freeBytes` returns what an engine can use in
+ * a directory of a disk; null if the disk does not exist.
+ */
 export async function choosePlace(
   settings: StoreSettings,
-  freeBytes = freeBytesIn,
+  freeBytes: (disk: string, directory: string) => Promise<FreeBytes | null>,
 ): Promise<{ directory: string; bytes: number; inMemory: boolean } | null> {
   const { directory, diskDirectory, bytes } = settings;
   if (directory === null)
     for (const ramDisk of RAM_DISKS) {
-      const free = await freeBytes(ramDisk);
+      const free = await freeBytes(ramDisk, onRamDisk(ramDisk));
       if (free === null || !free.inMemory) continue;
       const chosen = bytes ?? Math.floor(Math.min(free.bytes, availableMemory().bytes) / 10);
       if (chosen >= Math.min(MIN_BYTES, bytes ?? Infinity) && chosen <= free.bytes)
@@ -149,7 +154,7 @@ export async function choosePlace(
     }
   await mkdir(directory ?? diskDirectory, { recursive: true, mode: 0o700 });
   const chosen = await realpath(directory ?? diskDirectory);
-  const free = await freeBytes(chosen);
+  const free = await freeBytes(chosen, chosen);
   if (free === null) return null;
   const tenth = Math.floor(Math.min(free.bytes, free.inMemory ? availableMemory().bytes : Infinity) / 10);
   const limit = bytes === null ? Math.min(tenth, MAX_DISK_BYTES) : Math.min(bytes, free.bytes);
@@ -157,14 +162,29 @@ export async function choosePlace(
   return { directory: chosen, bytes: limit, inMemory: free.inMemory };
 }
 
-/** Returns null if the directory does not exist. */
-async function freeBytesIn(directory: string): Promise<{ bytes: number; inMemory: boolean } | null> {
+interface FreeBytes {
+  bytes: number;
+  inMemory: boolean;
+}
+
+/** What the engine has kept counts as free: otherwise, it would have less room after each restart. */
+async function freeBytesIn(disk: string, kept: string): Promise<FreeBytes | null> {
   try {
-    const found = await statfs(directory);
-    return { bytes: found.bsize * found.bavail, inMemory: isInMemory(found) };
+    const found = await statfs(disk);
+    const bytes = found.bsize * found.bavail + (await sizeOf(kept));
+    return { bytes, inMemory: isInMemory(found) };
   } catch {
     return null;
   }
+}
+
+/** Returns the bytes of the files in a directory; 0 if it does not exist. */
+async function sizeOf(directory: string): Promise<number> {
+  let bytes = 0;
+  for (const name of await readdir(directory).catch(() => []))
+    // Another engine of the same model may just be deleting it.
+    bytes += (await lstat(join(directory, name)).catch(() => null))?.size ?? 0;
+  return bytes;
 }
 
 /** Directories of engines: with this prefix, and with a lock while they are used. */
@@ -194,13 +214,16 @@ async function deleteIfAbandoned(path: string, isKept: boolean): Promise<void> {
 
 const KEPT = `${PREFIX}kept-`;
 
+const keptDirectory = (directory: string, engine: string): string =>
+  join(directory, KEPT + createHash('sha256').update(engine).digest('hex').slice(0, 16));
+
 async function ownDirectory(
   directory: string,
   engine: string,
   keep: boolean,
 ): Promise<{ path: string; lock: Disposable; keeps: boolean }> {
   if (keep) {
-    const path = join(directory, KEPT + createHash('sha256').update(engine).digest('hex').slice(0, 16));
+    const path = keptDirectory(directory, engine);
     await createOwn(path);
     const lock = tryLockIn(path);
     if (lock !== null) return { path, lock, keeps: true };

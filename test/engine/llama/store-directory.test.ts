@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { mkdir, readdir, realpath, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, realpath, statfs, symlink, truncate, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { promisify } from 'node:util';
@@ -124,6 +124,31 @@ test('what killed engines have left is deleted in every directory of the setting
   assert.deepEqual((await readdir(directory)).toSorted(), kept);
   await deleteAbandoned({ ...settings, keep: false });
   assert.deepEqual(await readdir(diskDirectory), ['lock']);
+});
+
+test('what an engine has kept does not take its room from it after a restart', async () => {
+  await using folder = await temporaryFolder();
+  // More than is free beside it.
+  const { bavail, bsize } = await statfs(folder.path);
+  const bytes = bavail * bsize + 32 * GIB;
+  const settings = {
+    bytes,
+    directory: folder.path,
+    diskDirectory: folder.path,
+    keep: true,
+    maxPauseMs: 10_000,
+  };
+  const open = async (engine: string) => {
+    await using opened = await openStoreDirectory(settings, engine, SILENT);
+    assert(opened !== null);
+    return { path: opened.path, maxBytes: opened.maxBytes };
+  };
+  const { path } = await open('model');
+  // A file with a hole has a size and takes no room.
+  await writeFile(join(path, '0.state'), '');
+  await truncate(join(path, '0.state'), 64 * GIB);
+  assert.equal((await open('model')).maxBytes, bytes);
+  assert((await open('other')).maxBytes < bytes);
 });
 
 test('a directory that is not kept is deleted when its process exits early', async () => {
