@@ -419,8 +419,10 @@ export class ConversationStore implements AsyncDisposable {
   async #recover(): Promise<void> {
     const { directory, fingerprint, log } = this.#options;
     const found: Conversation[] = [];
-    const names = (await readdir(directory.path)).filter((name) => name.endsWith(STATE));
-    for (const name of names) {
+    // A process that was killed may have left a record without its file.
+    const names = (await readdir(directory.path)).map((name) => name.replace(/\.json$/, ''));
+    for (const name of new Set(names)) {
+      if (!name.endsWith(STATE)) continue;
       const file = join(directory.path, name);
       this.#nextId = Math.max(this.#nextId, Number.parseInt(name, 10) + 1 || 0);
       const conversation = directory.keeps ? await readRecord(file, fingerprint) : null;

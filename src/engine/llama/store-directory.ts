@@ -249,6 +249,8 @@ async function measureSpeed(
   inMemory: boolean,
 ): Promise<Pick<StoreDirectory, 'writeMsPerByte' | 'readMsPerByte' | 'flushMsPerByte'>> {
   const file = join(path, 'probe');
+  // An engine that was killed may have left it in a directory that is kept.
+  await rm(file, { force: true });
   const times = [performance.now()];
   await using handle = await open(file, 'wx', 0o600);
   await handle.write(Buffer.alloc(PROBE_BYTES, 1));

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { writeFileSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import type { NativeContext } from '../../../src/engine/llama/binding.ts';
@@ -44,8 +45,10 @@ async function openStore({
   log = SILENT,
   flushMsPerByte = 0,
   size = { perToken: BYTES_PER_TOKEN, fixed: 0 },
+  left = [] as readonly string[],
 } = {}) {
   const folder = await temporaryFolder();
+  for (const name of left) writeFileSync(join(folder.path, name), '{}');
   const directory: StoreDirectory = {
     path: folder.path,
     maxBytes,
@@ -67,6 +70,7 @@ async function openStore({
   const context = new FakeContext();
   return {
     store,
+    path: folder.path,
     context,
     native: context as unknown as NativeContext,
     async [Symbol.asyncDispose]() {
@@ -93,6 +97,11 @@ test('a conversation is found by its longest prefix, and loaded as it was saved'
   assert(await store.load(native, 3, match.conversation));
   assert.deepEqual(context.sequences.get(3), match.conversation.tokens);
   assert.equal(store.find(prompt, 'a', 580, MS_PER_TOKEN), null, 'a slot has as much');
+});
+
+test('files of killed processes are deleted, also a record whose conversation was deleted', async () => {
+  await using opened = await openStore({ left: ['1.state', '1.state.json', '2.state', '3.state.json'] });
+  assert.deepEqual(readdirSync(opened.path), []);
 });
 
 test('a conversation that grew replaces its earlier version, and a small growth is not saved', async () => {

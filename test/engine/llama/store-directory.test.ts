@@ -126,7 +126,7 @@ test('what killed engines have left is deleted in every directory of the setting
   assert.deepEqual(await readdir(diskDirectory), ['lock']);
 });
 
-test('what an engine has kept does not take its room from it after a restart', async () => {
+test('what an engine has kept does not take its room from it after a restart, nor do its leftovers', async () => {
   await using folder = await temporaryFolder();
   // More than is free beside it.
   const { bavail, bsize } = await statfs(folder.path);
@@ -144,6 +144,8 @@ test('what an engine has kept does not take its room from it after a restart', a
     return { path: opened.path, maxBytes: opened.maxBytes };
   };
   const { path } = await open('model');
+  // An engine that is killed when it has just started leaves this file.
+  await writeFile(join(path, 'probe'), '');
   // A file with a hole has a size and takes no room.
   await writeFile(join(path, '0.state'), '');
   await truncate(join(path, '0.state'), 64 * GIB);
