@@ -20,6 +20,7 @@ import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../errors.ts';
 import {
   type GenerationRequest,
+  imagesOf,
   imageTokens,
   promptCount,
   promptTexts,
@@ -180,7 +181,8 @@ export class RequestAccounting {
         if (promptTokens !== null) continue;
       }
       const most = longestCompletion(worst, left, totalChoices(request));
-      if (!hasDefault || most < 1 || most >= (request.maxTokens ?? Infinity)) return { decision, worst };
+      if (left.waits || !hasDefault || most < 1 || most >= (request.maxTokens ?? Infinity))
+        return { decision, worst };
       if (request.maxTokens === null) {
         this.#record.notes.add('max_tokens', `limited to what is left of \`${limit}\``);
       }
@@ -189,8 +191,9 @@ export class RequestAccounting {
   }
 
   /**
-   * Counts the prompt of a request that a limit would refuse. Null: it cannot be counted, is certainly above the limit, or
-   * another one of the account is being counted, because a refused request costs nothing.
+   * Counts the prompt of a request that a limit would refuse, as soon as a replica is ready. Null: it cannot be counted, or
+   * is certainly above the limit. Rejects with 503 `engine_unavailable` if no replica counts it in time, because callers give
+   * up after the error of the limit.
    */
   async #countPrompt(
     request: GenerationRequest,
@@ -202,14 +205,14 @@ export class RequestAccounting {
     const least = Math.max(0, bound - TOKENS_PER_CHAT) / MOST_BYTES_PER_TOKEN;
     const leastAmount = unit === 'usd' ? (least * price.prompt) / 1000 : least;
     const isOnePrompt = request.kind !== 'embedding' && promptCount(request) === 1;
-    if (!isOnePrompt || leastAmount > amount || COUNTING.has(accountId)) return null;
-    COUNTING.add(accountId);
-    try {
-      const count = await this.#model.countPromptTokens(request, signal);
-      return count.exact ? count.tokens : null;
-    } finally {
-      COUNTING.delete(accountId);
+    if (!isOnePrompt || leastAmount > amount || imagesOf(request).length > 0) return null;
+    await this.#model.whenReady({ request, accountId, weight: this.weight, signal });
+    const count = await inTurn(accountId, () => this.#model.countPromptTokens(request, signal));
+    if (count.late) {
+      const message = 'The prompt could not be counted, which a limit requires. Try again later.';
+      throw new ServiceError('engine_unavailable', message, { retryAfterMs: 1000 });
     }
+    return count.exact ? count.tokens : null;
   }
 
   /** Lowers the usage to the reserved worst case. Returns whether the usage exceeded it. */
@@ -309,8 +312,20 @@ export class RequestAccounting {
 
 type LeftOfLimit = NonNullable<Denial['left']>;
 
-/** The accounts that have a prompt counted. */
-const COUNTING = new Set<string>();
+/** By account, the end of its latest count. */
+const COUNTS = new Map<string, Promise<unknown>>();
+
+/** Counts one prompt of an account at a time, because a request that is then refused costs nothing. */
+async function inTurn<T>(accountId: string, count: () => Promise<T>): Promise<T> {
+  const counted = (COUNTS.get(accountId) ?? Promise.resolve()).then(count);
+  const ended = counted.catch(() => {});
+  COUNTS.set(accountId, ended);
+  try {
+    return await counted;
+  } finally {
+    if (COUNTS.get(accountId) === ended) COUNTS.delete(accountId);
+  }
+}
 
 /** Nearly all prompts have more tokens than one per this number of bytes. */
 const MOST_BYTES_PER_TOKEN = 16;

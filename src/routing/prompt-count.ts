@@ -9,10 +9,11 @@ import {
 } from '../generation.ts';
 import type { RoutedReplica } from './replica.ts';
 
-/** The prompt tokens of a request. If `exact` is false, they are an upper bound. */
+/** The prompt tokens of a request. If `exact` is false, they are an upper bound; `late`: because none was ready to count in time. */
 export interface PromptTokenCount {
   tokens: number;
   exact: boolean;
+  late: boolean;
 }
 
 /** Maximum number of replicas that may fail to count. */
@@ -43,7 +44,7 @@ export async function countPromptTokens(
   for (const { client } of ready.toSorted((a, b) => a.assigned - b.assigned)) {
     try {
       const tokens = await client.countPromptTokens(counted, AbortSignal.any([signal, timeout.signal]));
-      if (tokens !== null) return { tokens: tokens + imageTokens(request), exact: !hasImages };
+      if (tokens !== null) return { tokens: tokens + imageTokens(request), exact: !hasImages, late: false };
     } catch (error) {
       signal.throwIfAborted();
       if (isTooLong(error)) break;
@@ -51,7 +52,8 @@ export async function countPromptTokens(
       if (++failures === MAX_FAILURES || timeout.signal.aborted) break;
     }
   }
-  return { tokens: maxPromptTokens(request), exact: false };
+  const late = ready.length === 0 || timeout.signal.aborted;
+  return { tokens: maxPromptTokens(request), exact: false, late };
 }
 
 function isTooLong(error: unknown): boolean {

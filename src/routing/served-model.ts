@@ -163,6 +163,19 @@ export class ServedModel implements ConfiguredModel {
     return this.#dispatcher.acquire(routed);
   }
 
+  /** Waits until a replica is ready, and loads the model for it if it is idle. Rejects as `acquire` does. */
+  async whenReady(routed: Pick<RoutedRequest, 'request' | 'accountId' | 'weight' | 'signal'>): Promise<void> {
+    if (this.#replicas.some(({ state }) => state.state === 'ready')) return;
+    const lease = await this.acquire({
+      ...routed,
+      isRetry: false,
+      failures: new Map(),
+      charged: 0,
+      waitedMs: 0,
+    });
+    lease.release('inconclusive');
+  }
+
   /** Counts the prompt tokens of a request without generating; see `countPromptTokens`. Does not count as use. */
   countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<PromptTokenCount> {
     return countPromptTokens(this.#replicas, request, signal);

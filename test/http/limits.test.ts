@@ -1,16 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import {
-  chat,
-  ManualClock,
-  MODEL,
-  pauseEngine,
-  scriptedYaml,
-  startService,
-  until,
-  type TestService,
-} from '../harness.ts';
+import { chat, ManualClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../servers.ts';
 import { assertError, exchange, requestText, Wire, type WireResponse } from './wire.ts';
@@ -24,6 +15,7 @@ const PLANS = `plans:
   budget: {usdPerMonth: '0.02'}
   few-tokens: {tokensPerDay: 100}
   few-cents: {usdPerMonth: '0.001'}
+  some-tokens: {tokensPerDay: 250}
 defaultPlan: wide
 limits: {bodyBytes: 1024, bodyMs: 1000}
 `;
@@ -166,20 +158,10 @@ for (const { name, skip, env, wait } of stores) {
 
     test('concurrent requests do not exceed a budget', async () => {
       const { key, accountId } = await it.manager.caller('budget');
-      // None ends before all have arrived.
-      using paused = pauseEngine(it.test);
-      let answered = 0;
-      const asked = Array.from({ length: 20 }, async () => {
-        const response = await it.ask(key, {}, { max_tokens: 8 });
-        answered += 1;
-        return response;
-      });
-      await until(() => {
-        const model = it.test.service.router.model(MODEL).overview();
-        const running = model.replicas.reduce((sum, { inFlight }) => sum + inFlight, 0);
-        return answered + model.waiting + running === asked.length;
-      });
-      paused.dispose();
+      // The budget is enough for 12 of them.
+      const asked = Array.from({ length: 20 }, () =>
+        it.ask(key, { tokens: 150, tokenMs: 1 }, { max_tokens: 150 }),
+      );
       const responses = await Promise.all(asked);
       const refused = responses.filter(({ status }) => status === 429);
       assert.ok(refused.length > 0 && refused.length < 20, String(refused.length));
@@ -201,6 +183,20 @@ for (const { name, skip, env, wait } of stores) {
         const response = await it.ask(key, {}, { max_tokens: 50 });
         assert.deepEqual([response.status, response.header('x-sluice-notes')], [200, null], response.body);
       }
+    });
+
+    test('the prompts of concurrent requests are counted, also beside one that reserves most of the limit', async () => {
+      const { key: few } = await it.manager.caller('few-tokens');
+      const responses = Array.from({ length: 4 }, () => it.ask(few, {}, { max_tokens: 5 }));
+      for (const { status, body } of await Promise.all(responses)) assert.equal(status, 200, body);
+
+      const { key } = await it.manager.caller('some-tokens');
+      using wire = await Wire.open(it.test.url);
+      wire.send(it.text(key, { tokenMs: 1_000_000 }, { stream: true, max_tokens: 150 }));
+      await wire.head();
+      const beside = await it.ask(key, {}, { max_tokens: 5 });
+      assert.equal(beside.status, 200, beside.body);
+      assert.match((await it.ask(key, {}, { max_tokens: 90 })).body, /Lower `max_tokens`, or try again when/);
     });
 
     test('a request without max_tokens gets the tokens that a calendar limit has left', async () => {

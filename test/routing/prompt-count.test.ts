@@ -11,7 +11,7 @@ import { HttpReplica, openScripted } from '../engine/replicas.ts';
 import { chat, MODEL, NEVER_ABORTED } from '../engine/requests.ts';
 
 const REQUEST = chat({}, { messages: [{ role: 'user', content: 'Wie geht’s?' }] });
-const ESTIMATE = { tokens: maxPromptTokens(REQUEST), exact: false };
+const ESTIMATE = { tokens: maxPromptTokens(REQUEST), exact: false, late: false };
 
 /** A ready replica unless `more` has another state. */
 function entryOf(client: ReplicaClient, more: Partial<ReplicaEntry> = {}): ReplicaEntry {
@@ -54,7 +54,7 @@ test('a replica counts the texts around images, and the estimate for the images 
   const messages = [{ role: 'user', content: 'a\nb', images: [image, image] }] as const;
   const request = chat({}, { messages, imageTokens: 100 });
   const counted = await modelOf(entryOf(replica.client)).countPromptTokens(request, NEVER_ABORTED);
-  assert.deepEqual(counted, { tokens: 203, exact: false });
+  assert.deepEqual(counted, { tokens: 203, exact: false, late: false });
   assert.deepEqual(replica.bodies[0]?.['messages'], [{ role: 'user', content: 'a\n[image][image]b' }]);
 });
 
@@ -64,7 +64,11 @@ test('a replica that is ready counts the tokens', async () => {
     entryOf(replica.client, { state: () => ({ state: 'loading', fraction: 0 }) }),
     entryOf(replica.client),
   );
-  assert.deepEqual(await model.countPromptTokens(REQUEST, NEVER_ABORTED), { tokens: 3, exact: true });
+  assert.deepEqual(await model.countPromptTokens(REQUEST, NEVER_ABORTED), {
+    tokens: 3,
+    exact: true,
+    late: false,
+  });
   assert.equal(replica.bodies.length, 1);
 });
 
@@ -73,7 +77,11 @@ test('another replica counts them after a failure, and instead of one that canno
   await using bad = await failing();
   await using provider = await counting('openai');
   const model = modelOf(entryOf(bad.client), entryOf(provider.client), entryOf(good.client));
-  assert.deepEqual(await model.countPromptTokens(REQUEST, NEVER_ABORTED), { tokens: 3, exact: true });
+  assert.deepEqual(await model.countPromptTokens(REQUEST, NEVER_ABORTED), {
+    tokens: 3,
+    exact: true,
+    late: false,
+  });
   assert.deepEqual([bad.bodies.length, provider.connections], [1, 0]);
 });
 
@@ -117,7 +125,10 @@ test('an idle model is not loaded for a count', async () => {
     wakesUp: true,
     wake: () => void woken++,
   });
-  assert.deepEqual(await modelOf(idle).countPromptTokens(REQUEST, NEVER_ABORTED), ESTIMATE);
+  assert.deepEqual(await modelOf(idle).countPromptTokens(REQUEST, NEVER_ABORTED), {
+    ...ESTIMATE,
+    late: true,
+  });
   assert.deepEqual([woken, replica.connections], [0, 0]);
 });
 
@@ -147,7 +158,7 @@ test('the upper bound is returned if the replicas do not respond in time', async
   const counted = model.countPromptTokens(REQUEST, NEVER_ABORTED);
   await received.promise;
   t.mock.timers.tick(5000);
-  assert.deepEqual(await counted, ESTIMATE);
+  assert.deepEqual(await counted, { ...ESTIMATE, late: true });
   assert.equal(other.connections, 0);
 });
 

@@ -23,7 +23,13 @@ import { Management } from '../management.ts';
 /** Models are unloaded as soon as they are not used. They load long enough for a test to see it. */
 const YAML = scriptedYaml(
   { loadMs: 1000 },
-  'engine: {idleUnloadMs: 1}\nstream: {holdMs: 10, keepAliveMs: 20}\n',
+  `engine: {idleUnloadMs: 1}
+stream: {holdMs: 10, keepAliveMs: 20}
+plans:
+  wide: {}
+  few-tokens: {tokensPerDay: 100}
+defaultPlan: wide
+`,
 );
 
 test('an unused model is unloaded, stays listed and ready, and is loaded for the next requests', async () => {
@@ -57,6 +63,11 @@ test('an unused model is unloaded, stays listed and ready, and is loaded for the
   }
   await until(() => replica.state().state === 'idle');
   assert.equal(service.log().match(/loading an idle model for a request/g)?.length, 1);
+
+  // The prompt must be counted first.
+  const { key } = await management.caller('few-tokens');
+  const limited = await post({ ...service, key }, '/v1/chat/completions', chat('1 2 3', { max_tokens: 5 }));
+  assert.equal(limited.status, 200, await limited.text());
 });
 
 test('a caller that disconnects while an idle model is being loaded leaves nothing behind', async () => {

@@ -39,7 +39,9 @@ export function denialOf(
   const { scope, limit, count, wait } = worst;
   const allows = scope.holder === 'account' ? `The plan "${plan}" allows` : 'This key allows';
   const { unit } = limit.kind;
-  const isExceeded = wait.until === 'never' || wait.until === 'period ends';
+  const isCalendar = limit.kind.window === 'day' || limit.kind.window === 'month';
+  const waits = wait.until === 'request ends';
+  const left = Math.floor((limit.bound - count.settled) / amounts.weight) - (waits ? count.reserved : 0);
   return {
     code: limit.kind.code,
     limit: limit.kind.name,
@@ -47,7 +49,7 @@ export function denialOf(
     model: scope.model,
     message: `${allows} ${explanation(scope.model, limit, count, wait, amounts, nowMs)}`,
     retryAfterMs: wait.ms,
-    left: isExceeded ? { unit, amount: Math.floor((limit.bound - count.settled) / amounts.weight) } : null,
+    left: isCalendar ? { unit, amount: left, waits } : null,
   };
 }
 

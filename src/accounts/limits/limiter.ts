@@ -45,10 +45,10 @@ export interface Denial {
   /** Milliseconds until the request would be admitted if no others arrived; null: waiting does not help. */
   retryAfterMs: number | null;
   /**
-   * What ended requests have left of a calendar limit that the request exceeds, in tokens or nano-dollars. Null: another
-   * kind of limit, or the request fits once running ones have ended.
+   * What is left of a calendar limit that the request exceeds, in tokens or nano-dollars: by ended requests or, if it fits
+   * once running ones have ended (`waits`), also by these. Null: another kind of limit.
    */
-  left: { unit: Unit; amount: number } | null;
+  left: { unit: Unit; amount: number; waits: boolean } | null;
 }
 
 /** The `x-ratelimit-*` headers of the limits that apply, as a flat list of names and values. */
