@@ -261,3 +261,36 @@ test('a part of a result that models cannot read becomes a text with a note, bec
     ],
   );
 });
+
+test('a file is refused in the newest message of the user, and left out of earlier ones and beside results', () => {
+  const pdf = { type: 'document', source: { type: 'base64', media_type: 'application/pdf', data: 'JVBERg' } };
+  const later = [
+    { role: 'assistant', content: 'No.' },
+    { role: 'user', content: 'Hi' },
+  ];
+  const cases: [language: (messages: object[]) => readonly Message[], part: object][] = [
+    [
+      (messages) => chat({ messages }, { ...CALLER, notes: new Notes() }).request.messages,
+      { type: 'file', file: { file_id: 'f' } },
+    ],
+    [(input) => readResponses({ input }).messages, { type: 'input_file', file_id: 'f' }],
+    [(messages) => readMessages({ messages }).messages, pdf],
+  ];
+  const left = '[left out: only text and images are read]';
+  for (const [read, part] of cases) {
+    const file = { role: 'user', content: [part] };
+    assert.throws(() => read([...later, file]), { code: 'unsupported_parameter' });
+    assert.deepEqual(
+      read([file, ...later]).map(({ content }) => content),
+      [left, 'No.', 'Hi'],
+    );
+  }
+  const beside = readMessages({
+    messages: [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: [{ type: 'tool_use', id: '1', name: 'f', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: '1', content: 'Read.' }, pdf] },
+    ],
+  });
+  assert.equal(beside.messages.at(-1)?.content, left);
+});

@@ -133,9 +133,14 @@ class Conversation {
       if (type === 'tool_result') {
         this.#addResult(block, at);
         results++;
+      } else if (type === 'document' && isFile(block, type)) {
+        parts.leaveOut(at, this.#notes, fileRefused(`${at}.source.type`));
       } else this.#addTo(parts, block, type, at);
     }
-    if (!parts.isEmpty || results === 0) this.#turns.addUser(parts);
+    const { text, images } = parts;
+    // An agent sends the file that a tool has read beside the result.
+    if (results === 0) this.#turns.addUser(parts);
+    else if (!parts.isEmpty) this.#turns.addUser({ text, images });
   }
 
   #addAssistant(content: unknown, path: string): void {
@@ -257,10 +262,7 @@ class Conversation {
       default:
         if (type === null) throw missing(`${at}.type`);
         if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
-        throw unsupported(
-          `${at}.type`,
-          'must be `text` or `content`, because models read only the text of documents',
-        );
+        throw fileRefused(`${at}.type`);
     }
   }
 
@@ -350,8 +352,13 @@ class Conversation {
 /** Whether a block is a file without text, such as a PDF. */
 function isFile({ source }: JsonObject, type: string): boolean {
   const { type: sourceType = null } = jsonObject(source);
-  if (type === 'document') return sourceType !== null && sourceType !== 'text' && sourceType !== 'content';
+  if (type === 'document')
+    return typeof sourceType === 'string' && sourceType !== 'text' && sourceType !== 'content';
   return type === 'container_upload';
+}
+
+function fileRefused(path: string): ServiceError {
+  return unsupported(path, 'must be `text` or `content`, because models read only the text of documents');
 }
 
 /** Returns the content of a result that is an error. Models know no other sign of one. */

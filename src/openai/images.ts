@@ -33,6 +33,7 @@ export class Content {
   readonly #images: Image[] = [];
   #text = '';
   #endsWithText = false;
+  #refusal: ServiceError | null = null;
 
   constructor(separator: string) {
     this.#separator = separator;
@@ -44,6 +45,11 @@ export class Content {
 
   get images(): readonly Image[] {
     return this.#images;
+  }
+
+  /** The error for a file in the newest message of the user; null: none. */
+  get refusal(): ServiceError | null {
+    return this.#refusal;
   }
 
   /** Whether it has neither text nor images. */
@@ -59,10 +65,13 @@ export class Content {
   }
 
   /**
-   * Adds a text in the place of a part of a result that models cannot read. Agents send their whole history with each
-   * request, so refusing it would end the conversation.
+   * Adds a text in the place of a part that models cannot read, of a result or a message of the user. Agents send their
+   * whole history with each request, so refusing it would end the conversation. `refusal`: the error if the message is the
+   * newest one of the user.
    */
-  leaveOut(path: string, notes: Notes): void {
+  leaveOut(path: string, notes: Notes, refusal: ServiceError | null = null): void {
+    if (refusal !== null && notes.strict) throw refusal;
+    this.#refusal ??= refusal;
     notes.add(path, 'left out (only text and images are read)');
     this.addText('[left out: only text and images are read]');
   }

@@ -198,7 +198,9 @@ function addPart(content: Content, value: unknown, role: Role, path: string, not
       }
       const media = MEDIA.find(([name]) => type.includes(name))?.[1];
       const reason = media === undefined ? '' : `; ${media} are not supported`;
-      throw unsupported(`${path}.type`, `must be \`text\` or \`image_url\`${reason}`);
+      const refusal = unsupported(`${path}.type`, `must be \`text\` or \`image_url\`${reason}`);
+      if (role !== 'user' || media === undefined) throw refusal;
+      content.leaveOut(path, notes, refusal);
     }
   }
 }

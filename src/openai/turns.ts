@@ -1,3 +1,4 @@
+import type { ServiceError } from '../errors.ts';
 import type { Message, ToolCall } from '../generation.ts';
 import type { Content } from './images.ts';
 
@@ -24,6 +25,8 @@ export class Turns {
   #open: Turn | null = null;
   /** The turns of calls without a result, by the ID of the call. */
   readonly #pending = new Map<string, Turn>();
+  /** The error for a file in the newest message of the user; null: none. */
+  #refusal: ServiceError | null = null;
 
   get isEmpty(): boolean {
     return this.#entries.length === 0;
@@ -45,8 +48,9 @@ export class Turns {
     this.#entries.push({ role: 'system', content });
   }
 
-  addUser({ text: content, images }: UserContent): void {
+  addUser({ text: content, images, refusal = null }: UserContent & Partial<Pick<Content, 'refusal'>>): void {
     this.#open = null;
+    this.#refusal ??= refusal;
     this.#entries.push({ role: 'user', content, ...imagesField(images) });
   }
 
@@ -86,11 +90,13 @@ export class Turns {
   }
 
   messages(): Message[] {
+    if (this.#refusal !== null) throw this.#refusal;
     return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry]));
   }
 
   #turn(): Turn {
     if (this.#open === null) {
+      this.#refusal = null;
       this.#open = { role: 'turn', texts: [], reasoning: [], calls: [], results: new Map() };
       this.#entries.push(this.#open);
     }

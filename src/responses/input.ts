@@ -142,7 +142,7 @@ class Conversation {
     const { role = null, content = null } = item;
     if (role === null) throw missing(`${path}.role`);
     if (content === null && role !== 'assistant') throw missing(`${path}.content`);
-    const parts = this.#content(content ?? '', `${path}.content`);
+    const parts = this.#content(content ?? '', `${path}.content`, role === 'user' ? 'user' : null);
     switch (role) {
       case 'user':
         this.#turns.addUser(parts);
@@ -190,14 +190,14 @@ class Conversation {
   #addOutput(item: JsonObject, path: string): void {
     noteUnknown(item, OUTPUT_FIELDS, this.#notes, `${path}.`);
     const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
-    const content = this.#content(item['output'] ?? '', `${path}.output`, true);
+    const content = this.#content(item['output'] ?? '', `${path}.output`, 'result');
     if (!this.#turns.addResult(id, content)) {
       const message = `No tool call found for function call output with call_id ${idList([id])}.`;
       throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
     }
   }
 
-  #content(value: unknown, path: string, isResult = false): Content {
+  #content(value: unknown, path: string, of: 'user' | 'result' | null): Content {
     const content = new Content('');
     if (!Array.isArray(value)) {
       if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
@@ -211,7 +211,8 @@ class Conversation {
       if (type === null) throw missing(`${at}.type`);
       if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
       if (type === 'input_image') this.#addImage(content, part, at);
-      else if (isResult && !PARTS.has(type)) content.leaveOut(at, this.#notes);
+      else if (of === 'result' && !PARTS.has(type)) content.leaveOut(at, this.#notes);
+      else if (of === 'user' && isFile(type)) content.leaveOut(at, this.#notes, partRefused(type, at));
       else content.addText(this.#text(part, type, at));
     });
     return content;
@@ -228,15 +229,7 @@ class Conversation {
 
   #text(part: JsonObject, type: string, path: string): string {
     const field = PARTS.get(type);
-    if (field === undefined) {
-      const media = MEDIA.find((one) => type.includes(one));
-      throw unsupported(
-        path,
-        media === undefined
-          ? 'must be a part with text or an image'
-          : `is not text; a model cannot read an ${media} of this type here`,
-      );
-    }
+    if (field === undefined) throw partRefused(type, path);
     noteUnknown(part, PART_FIELDS, this.#notes, `${path}.`);
     const text = part[field] ?? null;
     if (text === null) throw missing(`${path}.${field}`);
@@ -253,6 +246,18 @@ const PARTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 const MEDIA = ['image', 'audio', 'file'] as const;
+
+/** Whether a part that is not text is a file, such as a PDF. */
+const isFile = (type: string): boolean => !PARTS.has(type) && MEDIA.some((media) => type.includes(media));
+
+function partRefused(type: string, path: string): ServiceError {
+  return unsupported(
+    path,
+    isFile(type)
+      ? `is not text; models cannot read a part of the type \`${displayName(type)}\` here`
+      : 'must be a part with text or an image',
+  );
+}
 
 /** Returns the texts of the parts in a field of a reasoning item. */
 function textsOf(item: JsonObject, field: string, path: string): string {
