@@ -18,7 +18,7 @@ export const LOAD_STALL_MS = 10_000;
 const SETTLE_WAIT_MS = 2000;
 
 /** Maximum size of a body, in bytes. */
-export const BODY_BYTES = 200_000;
+export const BODY_BYTES = 4_000_000;
 
 /** Timeouts of a body and of an unread response, in milliseconds. */
 const BODY_MS = 1000;
@@ -80,7 +80,7 @@ plans:
 defaultPlan: roomy
 # The status is sent only after the engine has responded, so that every 200 has a row.
 stream: { holdMs: 60000, stallMs: ${READ_STALL_MS} }
-limits: { bodyBytes: ${BODY_BYTES}, bodyBytesInMemory: ${4 * BODY_BYTES}, bodyMs: ${BODY_MS} }
+limits: { bodyBytes: ${BODY_BYTES}, bodyBytesInMemory: ${24 * BODY_BYTES}, bodyMs: ${BODY_MS} }
 queue: { maxWaitMs: 5000 }
 engine: { stallMs: 1500, loadStallMs: ${LOAD_STALL_MS}, firstByteMs: ${FIRST_BYTE_MS}, silenceMs: 3000 }
 ledger: { leaseMs: ${LEASE_MS}, settleWaitMs: ${SETTLE_WAIT_MS}, checkpointMs: 250, checkpointTokens: 16 }
