@@ -13,7 +13,7 @@ import { fileSize } from '../models/disk.ts';
 import { scriptedOptions } from '../models/source.ts';
 import type { LocalModel, ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../program-name.ts';
-import { defineModel, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
+import { defineModel, keepNode, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
 import { checkFit, footprintOf, plannedOf } from '../serving/memory-fit.ts';
 import { managedPath, sourceOf } from '../serving/model-details.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
@@ -45,7 +45,7 @@ export async function addModel(
     throw new ServiceError('conflict', `The model ${model.id} is already in the configuration.`);
   }
   await using database = await openConfiguredDatabase();
-  const table = tableOf(database, config);
+  const table = await tableOf(database, config);
   if (await find(table, model.id)) {
     throw new ServiceError('conflict', `The model ${model.id} was already added.`);
   }
@@ -68,7 +68,7 @@ export async function ensureModel(
   const model = await definitionOf(source, {}, store);
   const { id } = model;
   await using database = await openConfiguredDatabase();
-  const table = tableOf(database, config);
+  const table = await tableOf(database, config);
   const stored = await find(table, id);
   if (stored?.loaded === false) {
     await table.update({ ...stored, loaded: true }, commandLineActor(), noteOf('model.load', id));
@@ -112,7 +112,7 @@ async function insert(
   if (footprint?.inMachineMemory === true) checkFit(model.id, footprint, possibleBytes(config), []);
   await pull(source);
   const detail = { source, ...model.pricing };
-  const stored = { config: model, node: nodeOf(config), loaded: true };
+  const stored = { config: model, node: await keepNode(config), loaded: true };
   await table.insert(stored, commandLineActor(), noteOf('model.add', model.id, detail));
 }
 
@@ -126,7 +126,8 @@ function possibleBytes({ home }: Config): number {
 /** Lists the added models that the service on this data directory serves. */
 export async function listAdded(json: boolean): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const { models } = await tableOf(database, await loadConfig(process.env, 'none')).read();
+  const table = await tableOf(database, await loadConfig(process.env, 'none'));
+  const { models, foreign } = await table.read();
   const rows = models.map(({ config, loaded, fault = null }) => ({
     id: config.id,
     loaded: config.replicas ? null : loaded,
@@ -137,18 +138,26 @@ export async function listAdded(json: boolean): Promise<void> {
     source: config.replicas ? config.replicas.map(({ url }) => url).join(', ') : sourceOf(config),
     fault,
   }));
-  if (json) return printJson(rows);
-  if (rows.length === 0) return note(`No models added yet. Add one: ${PROGRAM} models add <model>`);
+  if (json) return printJson([...rows, ...foreign.map(({ id, node }) => ({ id, instance: node }))]);
+  if (rows.length + foreign.length === 0)
+    return note(`No models added yet. Add one: ${PROGRAM} models add <model>`);
   printTable(
     ['ID', 'LOADED', 'PROMPT', 'CACHED', 'COMPLETION', 'SOURCE'],
-    rows.map(({ id, fault, loaded, prompt, input_cache_read: cached, completion, source }) =>
-      fault === null
-        ? [id, loaded === null ? '-' : loaded ? 'yes' : 'no', prompt, cached ?? prompt, completion, source]
-        : [id, 'invalid', '-', '-', '-', '-'],
-    ),
+    [
+      ...rows.map(({ id, fault, loaded, prompt, input_cache_read: cached, completion, source }) =>
+        fault === null
+          ? [id, loaded === null ? '-' : loaded ? 'yes' : 'no', prompt, cached ?? prompt, completion, source]
+          : [id, 'invalid', '-', '-', '-', '-'],
+      ),
+      ...foreign.map(({ id }) => [id, 'elsewhere', '-', '-', '-', '-']),
+    ],
   );
   for (const { id, fault } of rows)
     if (fault !== null) note(`${id} is not served: ${fault}. Remove it: ${PROGRAM} models remove ${id}`);
+  for (const { id, node } of foreign)
+    note(
+      `${id} is served only by the instance ${node}. If that is gone, remove it: ${PROGRAM} models remove ${id}`,
+    );
 }
 
 /**
@@ -158,7 +167,7 @@ export async function listAdded(json: boolean): Promise<void> {
 export async function readAdded(config: Config): Promise<ModelConfig[]> {
   if (!(await hasDatabase())) return [];
   await using database = await openDatabase({ ...databaseOf(process.env), migrates: false });
-  const { models } = await tableOf(database, config).read();
+  const { models } = await (await tableOf(database, config)).read();
   return models.flatMap(({ config: model, fault }) => (fault === undefined ? model : []));
 }
 
@@ -184,7 +193,7 @@ export async function servedFiles(store: ModelStore): Promise<LocalModel[]> {
 export async function setLoaded(name: string, loaded: boolean): Promise<void> {
   const config = await loadConfig(process.env, 'none');
   await using database = await openConfiguredDatabase();
-  const table = tableOf(database, config);
+  const table = await tableOf(database, config);
   const stored = await find(table, name);
   if (!stored || stored.config.replicas) {
     throw new ServiceError(
@@ -209,11 +218,12 @@ export async function removeAdded(
   if (!(await hasDatabase())) return null;
   const config = await loadConfig(process.env, 'none');
   await using database = await openConfiguredDatabase();
-  const table = tableOf(database, config);
+  const table = await tableOf(database, config);
   const stored = await find(table, name);
-  if (!stored) return null;
+  if (!stored) return await removeForeign(name, table);
   const { id } = stored.config;
-  await table.delete(stored, commandLineActor(), noteOf('model.remove', id, { keepFile: false }));
+  const row = { id, node: stored.node };
+  await table.delete(row, commandLineActor(), noteOf('model.remove', id, { keepFile: false }));
   note(`Removed the model ${id}. A running service stops serving it now.`);
   if (stored.config.replicas) return { source: null, usedBy: null };
   const source = sourceOf(stored.config);
@@ -225,8 +235,22 @@ export async function removeAdded(
   return { source, usedBy: user?.id ?? null };
 }
 
-function tableOf(database: Database, config: Parameters<typeof nodeOf>[0]): ModelTable {
-  return new ModelTable(database, nodeOf(config));
+/** Removes a model of another instance, which may no longer exist. Its file is not here. Returns as `removeAdded`. */
+async function removeForeign(name: string, table: ModelTable): ReturnType<typeof removeAdded> {
+  const { foreign } = await table.read();
+  const id = modelNamed(
+    name,
+    foreign.map((model) => model.id),
+  );
+  const row = foreign.find((model) => model.id === id);
+  if (!row) return null;
+  await table.delete(row, commandLineActor(), noteOf('model.remove', row.id, { node: row.node }));
+  note(`Removed the model ${row.id} of the instance ${row.node}, which stops serving it if it runs.`);
+  return { source: null, usedBy: null };
+}
+
+async function tableOf(database: Database, config: Parameters<typeof nodeOf>[0]): Promise<ModelTable> {
+  return new ModelTable(database, await nodeOf(config));
 }
 
 async function find(table: ModelTable, name: string): Promise<StoredModel | undefined> {

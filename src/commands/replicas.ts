@@ -49,7 +49,7 @@ interface ListedReplica {
 /** Returns the replicas of the configuration and of the models in the database. */
 async function everyReplica(database: Database): Promise<ListedReplica[]> {
   const config = await loadConfig(process.env, 'none');
-  const { models: stored } = await new ModelTable(database, nodeOf(config)).read();
+  const { models: stored } = await new ModelTable(database, await nodeOf(config)).read();
   const configured = config.file.models;
   const added = stored.filter(({ config: { id } }) => !configured.some((model) => model.id === id));
   return [...configured, ...added.map((model) => model.config)].flatMap((model): ListedReplica[] =>

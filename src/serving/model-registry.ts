@@ -9,13 +9,14 @@ import { ServiceError } from '../errors.ts';
 import { PullError } from '../models/errors.ts';
 import {
   defineModel,
-  nodeOf,
+  keepNode,
   changedPricing,
   validModel,
   type NewModel,
   type PricingChange,
   type NewReplica,
   ModelTable,
+  type ForeignModel,
   type StoredModel,
 } from './model-table.ts';
 import { checkFit, footprintOf, readCatalog, type CatalogState, type KeptModel } from './memory-fit.ts';
@@ -49,6 +50,9 @@ export class ModelRegistry implements AsyncDisposable {
   readonly #table: ModelTable;
   readonly #details: ModelDetailsReader;
   readonly #served = new Map<string, Served>();
+  readonly #node: string;
+  /** Models of other instances, by ID. */
+  #foreign: ReadonlyMap<string, ForeignModel> = new Map();
   /** Models in the database that the configuration hides. */
   #hidden: ReadonlySet<string> = new Set();
   #revision = -1;
@@ -59,7 +63,7 @@ export class ModelRegistry implements AsyncDisposable {
   readonly #stop = new AbortController();
   #failing = false;
 
-  private constructor(context: Omit<EntryContext, 'gate'>, table: ModelTable) {
+  private constructor(context: Omit<EntryContext, 'gate'>, table: ModelTable, node: string) {
     const { maxMemoryBytes = null, minStayMs } = context.config.file.engine;
     const gate = new MemoryGate({
       maxBytes: maxMemoryBytes,
@@ -70,13 +74,15 @@ export class ModelRegistry implements AsyncDisposable {
     });
     this.#context = { ...context, gate };
     this.#table = table;
+    this.#node = node;
     this.#details = new ModelDetailsReader(context.store);
   }
 
   /** Creates the models, which are not started yet. Rejects with a `DatabaseError`. */
   static async open(database: Database, context: Omit<EntryContext, 'gate'>): Promise<ModelRegistry> {
     const { config } = context;
-    const registry = new ModelRegistry(context, new ModelTable(database, nodeOf(config)));
+    const node = await keepNode(config);
+    const registry = new ModelRegistry(context, new ModelTable(database, node), node);
     for (const model of config.file.models) {
       registry.#served.set(model.id, { entry: createEntry(model, registry.#context), stored: null });
     }
@@ -149,7 +155,7 @@ export class ModelRegistry implements AsyncDisposable {
       for (const [index, replica] of (config.replicas ?? []).entries())
         this.#checkVariable(replica, `replicas[${index}]`);
       await this.#checkFit(config);
-      const node = config.replicas ? '' : nodeOf(this.#context.config);
+      const node = config.replicas ? '' : this.#node;
       const detail = {
         ...(config.replicas
           ? { replicas: config.replicas.map(({ url }) => url) }
@@ -211,12 +217,18 @@ export class ModelRegistry implements AsyncDisposable {
 
   /**
    * Removes an added model. Running requests have a few seconds to finish. Then deletes its file from the models
-   * folder, unless `keepFile` is true or another model uses the file. Rejects with `conflict`.
+   * folder, unless `keepFile` is true or another model uses the file. A model of another instance is removed too: that
+   * instance may no longer exist, and otherwise stops the model and keeps its file. Rejects with `conflict`.
    */
   async remove(id: string, keepFile: boolean, by: Actor): Promise<void> {
     const source = await this.#change(async () => {
+      const foreign = this.#served.has(id) ? undefined : this.#foreign.get(id);
+      if (foreign) {
+        await this.#table.delete(foreign, by, note('model.remove', id, { node: foreign.node }));
+        return null;
+      }
       const { entry, stored } = this.#findAdded(id);
-      await this.#table.delete(stored, by, note('model.remove', id, { keepFile }));
+      await this.#table.delete({ id, node: stored.node }, by, note('model.remove', id, { keepFile }));
       return entry.kind === 'embedded' ? sourceOf(entry.config) : null;
     });
     if (source === null || keepFile) return;
@@ -308,9 +320,10 @@ export class ModelRegistry implements AsyncDisposable {
 
   /** Applies the models in the database. `start`: whether new models are started. */
   async #apply(start: boolean): Promise<void> {
-    const { revision, models, defaultModel } = await this.#table.read();
+    const { revision, models, foreign, defaultModel } = await this.#table.read();
     const wanted = new Map(models.map((stored) => [stored.config.id, stored]));
     this.#logHidden(wanted);
+    this.#logForeign(foreign);
     for (const [id, { entry, stored }] of this.#served) {
       if (stored === null) continue;
       const next = wanted.get(id);
@@ -354,6 +367,17 @@ export class ModelRegistry implements AsyncDisposable {
       );
     }
     this.#hidden = new Set(hidden);
+  }
+
+  #logForeign(foreign: readonly ForeignModel[]): void {
+    for (const { id, node } of foreign) {
+      if (this.#foreign.get(id)?.node === node) continue;
+      this.#context.log.info(
+        'an added model is served by another instance only; if that one is gone, remove the model',
+        { model: id, instance: node },
+      );
+    }
+    this.#foreign = new Map(foreign.map((model) => [model.id, model]));
   }
 
   #find(id: string): Served {

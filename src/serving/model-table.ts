@@ -1,5 +1,6 @@
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
-import { basename, isAbsolute } from 'node:path';
+import { basename, isAbsolute, join } from 'node:path';
 import { unescape } from 'node:querystring';
 import { sql } from 'kysely';
 import { appendAudit, recordAudit, type Actor, type AuditNote } from '../accounts/audit.ts';
@@ -24,10 +25,18 @@ export interface StoredModel {
   fault?: string;
 }
 
+/** A model whose engine runs only on another instance, which may no longer exist. */
+export interface ForeignModel {
+  id: string;
+  /** The host name and the data directory of that instance when it was new. */
+  node: string;
+}
+
 /** The models that this instance serves and the number of their last change. */
 interface StoredModels {
   revision: number;
   models: readonly StoredModel[];
+  foreign: readonly ForeignModel[];
   /** The ID of the default model; null: not chosen. This instance might not serve that model. */
   defaultModel: string | null;
 }
@@ -65,21 +74,24 @@ export class ModelTable {
     const rows = await this.#database.kysely
       .selectFrom('models')
       .select(['id', 'node', 'definition', 'loaded'])
-      .where('node', 'in', ['', this.#node])
       .orderBy('created_at')
       .orderBy('id')
       .execute();
-    const models = rows.map(({ id, node, definition, loaded }): StoredModel => {
+    const [own = [], foreign = []] = [true, false].map((isOwn) =>
+      rows.filter(({ node }) => (node === '' || node === this.#node) === isOwn),
+    );
+    const models = own.map(({ id, node, definition, loaded }): StoredModel => {
       const read = readDefinition(id, definition);
       return typeof read === 'string'
         ? { config: { ...NOTHING, id }, node, loaded: false, fault: read }
         : { config: read, node, loaded: loaded === 1 };
     });
     // A model on an engine of this instance wins over replicas that another instance added under the same ID.
-    const own = new Set(models.filter(({ node }) => node !== '').map(({ config }) => config.id));
+    const embedded = new Set(models.filter(({ node }) => node !== '').map(({ config }) => config.id));
     return {
       revision,
-      models: models.filter(({ config, node }) => node !== '' || !own.has(config.id)),
+      models: models.filter(({ config, node }) => node !== '' || !embedded.has(config.id)),
+      foreign: foreign.map(({ id, node }) => ({ id, node })),
       defaultModel: chosen?.value ?? null,
     };
   }
@@ -120,13 +132,13 @@ export class ModelTable {
     });
   }
 
-  async delete({ config, node }: StoredModel, by: Actor, note: AuditNote): Promise<void> {
+  async delete({ id, node }: ForeignModel, by: Actor, note: AuditNote): Promise<void> {
     await this.#change(by, note, async (database) => {
-      await database.deleteFrom('models').where('id', '=', config.id).where('node', '=', node).execute();
+      await database.deleteFrom('models').where('id', '=', id).where('node', '=', node).execute();
       await database
         .deleteFrom('settings')
         .where('name', '=', DEFAULT_MODEL)
-        .where('value', '=', config.id)
+        .where('value', '=', id)
         .execute();
     });
   }
@@ -224,9 +236,44 @@ export interface NewReplica {
   maxInFlight?: number | undefined;
 }
 
-/** Identifies this instance, for added models whose engine runs only here. Empty with SQLite. */
-export function nodeOf(config: { home: string; databaseUrl: unknown }): string {
-  return config.databaseUrl === null ? '' : `${hostname()}:${config.home}`;
+interface NodeConfig {
+  home: string;
+  databaseUrl: unknown;
+}
+
+/**
+ * Identifies this instance, for added models whose engine runs only here. Empty with SQLite. It is the name that
+ * `keepNode` gave to the data directory.
+ */
+export async function nodeOf({ home, databaseUrl }: NodeConfig): Promise<string> {
+  if (databaseUrl === null) return '';
+  return (await storedNode(home)) ?? `${hostname()}:${home}`;
+}
+
+/**
+ * Like `nodeOf`, and gives the data directory its name if it has none. The host can get another name later, as with each
+ * rollout on Kubernetes, and the models stay where their files are.
+ */
+export async function keepNode(config: NodeConfig): Promise<string> {
+  const node = await nodeOf(config);
+  if (node === '' || (await storedNode(config.home)) !== null) return node;
+  const file = join(config.home, NODE_FILE);
+  // Another process never reads a part of it.
+  await writeFile(`${file}.${process.pid}`, node);
+  await rename(`${file}.${process.pid}`, file);
+  return node;
+}
+
+/** In the data directory. */
+const NODE_FILE = 'node';
+
+async function storedNode(home: string): Promise<string | null> {
+  try {
+    return await readFile(join(home, NODE_FILE), 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
+    throw error;
+  }
 }
 
 /** Returns the definition of a new model. Rejects with `invalid_value` or `missing_required_parameter`. */

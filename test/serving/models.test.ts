@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { scripted as directed, type Directive } from '../../src/engine/scripted/options.ts';
@@ -461,6 +461,47 @@ for (const kind of testDatabases()) {
       assert.deepEqual(
         (await list(operator)).map(({ id }) => id),
         [MODEL],
+      );
+    });
+
+    test('an added model stays when the host gets another name, and one of an instance that is gone can be removed', async () => {
+      await using location = await kind.location();
+      const node = kind.name === 'SQLite' ? '' : 'pod-1:/data';
+      // The data directory was new when the host had another name.
+      await writeFile(join(location.home, 'node'), 'pod-1:/data');
+      await using database = await openDatabase(location);
+      const insert = async (id: string, of: string) => {
+        const definition = JSON.stringify({ id, engine: { file: 'scripted:{}' } });
+        const row = { id, node: of, definition, loaded: 1, created_at: 1 };
+        await database.kysely.insertInto('models').values(row).execute();
+      };
+      await insert('test/kept', node);
+      for (const id of ['test/gone', 'test/lost']) await insert(id, 'pod-0:/data');
+      await using running = await startService(undefined, location.env);
+      const operator = await Management.of(running);
+      assert.deepEqual(
+        (await list(operator)).map(({ id }) => id),
+        [MODEL, 'test/kept'],
+      );
+      assert.match(running.log(), /"model":"test\/gone","instance":"pod-0:\/data"/);
+      const listed = await run(['models', 'list', '--added'], location.env);
+      assert.match(listed.stdout, /^test\/gone +elsewhere/m);
+      assert.match(listed.stderr, /test\/lost is served only by the instance pod-0:\/data\. If that is gone/);
+      await operator.call('POST', '/api/models/remove', { model: 'test/gone' });
+      await assert.rejects(
+        operator.call('POST', '/api/models/remove', { model: 'test/gone' }),
+        /does not exist/,
+      );
+      assert.equal((await run(['models', 'remove', 'lost'], location.env)).code, 0);
+      const added = { id: 'test/added', source: 'scripted:{}' };
+      await operator.call('POST', '/api/models', added);
+      const rows = await database.kysely.selectFrom('models').select(['id', 'node']).orderBy('id').execute();
+      assert.deepEqual(
+        rows.map((row) => [row.id, row.node]),
+        [
+          ['test/added', node],
+          ['test/kept', node],
+        ],
       );
     });
 
