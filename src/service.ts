@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { AuditRetention } from './accounts/audit.ts';
-import { KeyStore, type KeyClock } from './accounts/keys.ts';
+import { KeyStore, type AuthenticatedKey, type KeyClock } from './accounts/keys.ts';
 import type { Ledger } from './accounts/ledger/ledger.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimiter } from './accounts/limits/open-limiter.ts';
@@ -28,6 +28,7 @@ import { deleteAbandoned } from './engine/llama/store-directory.ts';
 import { socketDirectory } from './engine/socket-directory.ts';
 import { ServiceError } from './errors.ts';
 import type { HttpContext } from './http/context.ts';
+import { modelNotAllowed } from './http/generate.ts';
 import { exposeGauges, ServiceMetrics } from './http/service-metrics.ts';
 import { openIdempotency } from './http/idempotency/store.ts';
 import { RunningGenerations } from './http/running-generations.ts';
@@ -115,7 +116,7 @@ export class Service implements AsyncDisposable {
       await KeyStore.open(database, log, {
         maxStaleMs: config.file.keys.maxStaleMs,
         clock,
-        afterRefresh: (known) => generations.abort(keyInvalidated(), (caller) => known.isLive(caller)),
+        afterRefresh: (known) => generations.abort((caller, model) => endedAccess(known, caller, model)),
         onClosed: (cacheScope) => router.forget(cacheScope),
       }),
     );
@@ -130,7 +131,7 @@ export class Service implements AsyncDisposable {
         exclusive: lock !== null,
         settings: config.file.ledger,
         log,
-        onFenced: () => generations.abort(fenced()),
+        onFenced: () => generations.abort(fenced),
         onReaped: () => limiter.invalidate(),
       }),
     );
@@ -252,7 +253,7 @@ export class Service implements AsyncDisposable {
     if (await resolvesWithin(generations.idle(), drainMs)) return;
     log.warn('ending the remaining requests', { running: generations.running });
     generations.abort(
-      new ServiceError('shutting_down', 'The service stopped before the response was complete.'),
+      () => new ServiceError('shutting_down', 'The service stopped before the response was complete.'),
     );
     await resolvesWithin(generations.idle(), LAST_FRAME_MS);
   }
@@ -389,6 +390,13 @@ interface ServiceParts {
   generations: RunningGenerations;
   app: FastifyInstance;
   metricsServer: MetricsServer | null;
+}
+
+/** Returns why a running generation must end; null: its key may still be used for its model. */
+function endedAccess(keys: KeyStore, caller: AuthenticatedKey, model: string | null): ServiceError | null {
+  const current = keys.current(caller);
+  if (current === null) return keyInvalidated();
+  return model === null || current.models?.has(model) !== false ? null : modelNotAllowed(model);
 }
 
 /** The error of a running generation whose key was revoked or has expired, or whose account was suspended. */

@@ -150,7 +150,7 @@ const LEDGER = {
     kind: 'flag',
     written: 'settle',
     description:
-      'Whether the request is charged. False while it is running, if it was interrupted, or if it ended with an error other than `client_disconnected` or `invalid_api_key`.',
+      'Whether the request is charged. False while it is running, if it was interrupted, or if it ended with an error other than `client_disconnected`, `invalid_api_key` or `model_not_allowed`.',
   },
   // The description of `price` itself.
   pricePrompt: {

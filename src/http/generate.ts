@@ -79,6 +79,7 @@ export async function runGeneration(
     const { generation } = parsed;
     summary.stream = generation.stream;
     summary.model = generation.model;
+    context.generations.useModel(stop, generation.model);
     if (exchange.isLarge) {
       await nextTurn();
       await parsed.prepare?.();

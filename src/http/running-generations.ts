@@ -1,8 +1,14 @@
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 
-/** The running generations of this instance. They are aborted when the service stops or their key is revoked. */
+interface Running {
+  readonly caller: AuthenticatedKey;
+  /** Null: not known yet. */
+  model: string | null;
+}
+
+/** The running generations of this instance. They are aborted when the service stops, or their key may no longer be used for them. */
 export class RunningGenerations {
-  readonly #running = new Map<AbortController, AuthenticatedKey | null>();
+  readonly #running = new Map<AbortController, Running>();
   #draining = false;
   /** Called when the service begins to stop. */
   onDraining: (() => void) | null = null;
@@ -22,8 +28,14 @@ export class RunningGenerations {
     this.onDraining?.();
   }
 
-  begin(stop: AbortController, caller: AuthenticatedKey | null): void {
-    this.#running.set(stop, caller);
+  begin(stop: AbortController, caller: AuthenticatedKey): void {
+    this.#running.set(stop, { caller, model: null });
+  }
+
+  /** Records the model of a generation that has begun, when its request was parsed. */
+  useModel(stop: AbortController, model: string): void {
+    const running = this.#running.get(stop);
+    if (running) running.model = model;
   }
 
   end(stop: AbortController): void {
@@ -37,10 +49,11 @@ export class RunningGenerations {
     return new Promise((resolve) => (this.#onIdle = resolve));
   }
 
-  /** Aborts the running generations with this reason, except if `unless` returns true for their caller. */
-  abort(reason: Error, unless: (caller: AuthenticatedKey) => boolean = () => false): void {
-    for (const [stop, caller] of this.#running) {
-      if (caller === null || !unless(caller)) stop.abort(reason);
+  /** Aborts the running generations for which `reasonOf` returns a reason. The model is null if it is not known yet. */
+  abort(reasonOf: (caller: AuthenticatedKey, model: string | null) => Error | null): void {
+    for (const [stop, { caller, model }] of this.#running) {
+      const reason = reasonOf(caller, model);
+      if (reason !== null) stop.abort(reason);
     }
   }
 }

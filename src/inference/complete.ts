@@ -445,11 +445,14 @@ function isReplicaFailure(error: unknown): error is ServiceError {
   );
 }
 
-/** Callers pay for generated tokens when they disconnect or their key is revoked, and nothing after other errors. */
+/** Codes with which a request ends whose key may no longer be used for it. */
+const ENDED_ACCESS: ReadonlySet<string> = new Set(['invalid_api_key', 'model_not_allowed']);
+
+/** Callers pay for generated tokens when they disconnect or their key loses access, and nothing after other errors. */
 function outcomeOf(error: unknown): SettlementOutcome {
   if (error instanceof ClientDisconnected)
     return { code: 'client_disconnected', status: 200, billed: true, delivered: false };
   const { code, status } =
     error instanceof ServiceError ? error : { code: 'internal_error' as const, status: 500 };
-  return { code, status, billed: code === 'invalid_api_key', delivered: true };
+  return { code, status, billed: ENDED_ACCESS.has(code), delivered: true };
 }

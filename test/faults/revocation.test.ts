@@ -4,12 +4,13 @@ import { sql } from 'kysely';
 import { changeAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { createKeyText, hashKey } from '../../src/accounts/key-format.ts';
-import { revokeKey } from '../../src/accounts/key-table.ts';
+import { changeKey, revokeKey } from '../../src/accounts/key-table.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import {
   chat,
   ManualClock,
+  MODEL,
   scriptedYaml,
   spawnService,
   startService,
@@ -65,6 +66,21 @@ for (const kind of testDatabases()) {
       });
     }
 
+    test('requests for a model that is removed from their key end, and those for its other models continue', async (t) => {
+      await using it = await PolledService.start(t, kind);
+      const caller = await it.manager.caller(null, { allowed_models: [MODEL, 'test/other'] });
+      using stream = await it.stream(caller);
+      const change = (...allowedModels: string[]) =>
+        changeKey(it.otherProcess, caller.keyId, () => ({ allowedModels }), SERVICE);
+      await change(MODEL);
+      await it.test.service.keys.refresh();
+      assert.match((await stream.chunk()) ?? '', /"delta":/);
+      await change('test/other');
+      await it.test.service.keys.refresh();
+      assert.ok(assertEndsWith(await stream.restOfBody(), 'model_not_allowed') >= 1);
+      assert.equal((await it.complete(caller)).status, 403);
+    });
+
     test('a key is refused once it has expired, and the next poll ends its running requests', async (t) => {
       await using it = await PolledService.start(t, kind);
       const expires = new Date(it.clock.unix + 3_600_000);
@@ -78,22 +94,37 @@ for (const kind of testDatabases()) {
       assertEndsWith(await stream.restOfBody(), 'invalid_api_key');
     });
 
-    test('tokens that were generated before a key was revoked are billed', async (t) => {
+    test('tokens that were generated before a key was revoked or lost the model are billed', async (t) => {
       await using it = await PolledService.start(t, kind);
       const caller = await it.manager.caller();
-      using stream = await Wire.open(it.test.url);
-      stream.send(endless(caller, true));
-      const id = (await stream.head()).header('x-request-id') ?? '';
-      await stream.chunk();
-      await revokeKey(it.otherProcess, caller.keyId);
-      t.mock.timers.tick(POLL_MS);
-      assertEndsWith(await stream.restOfBody(), 'invalid_api_key');
-      const { request } = (await it.manager.receipt(id)) ?? {};
-      assert.deepEqual(
-        [request?.state, request?.error_code, request?.http_status, request?.billed],
-        ['settled', 'invalid_api_key', 401, true],
-      );
-      assert.ok(request && request.prompt_tokens > 0 && request.completion_tokens > 0);
+      const endedBy = async (end: () => Promise<unknown>, code: 'invalid_api_key' | 'model_not_allowed') => {
+        using stream = await Wire.open(it.test.url);
+        stream.send(endless(caller, true));
+        const id = (await stream.head()).header('x-request-id') ?? '';
+        await stream.chunk();
+        await end();
+        await it.test.service.keys.refresh();
+        assertEndsWith(await stream.restOfBody(), code);
+        const { request } = (await it.manager.receipt(id)) ?? {};
+        assert.ok(request && request.prompt_tokens > 0 && request.completion_tokens > 0);
+        return [request.state, request.error_code, request.http_status, request.billed];
+      };
+      const allow = (allowedModels: string[] | null) =>
+        changeKey(it.otherProcess, caller.keyId, () => ({ allowedModels }), SERVICE);
+      assert.deepEqual(await endedBy(() => allow(['test/other']), 'model_not_allowed'), [
+        'settled',
+        'model_not_allowed',
+        403,
+        true,
+      ]);
+      await allow(null);
+      await it.test.service.keys.refresh();
+      assert.deepEqual(await endedBy(() => revokeKey(it.otherProcess, caller.keyId), 'invalid_api_key'), [
+        'settled',
+        'invalid_api_key',
+        401,
+        true,
+      ]);
     });
 
     test('a key whose hash was replaced in the database works only with the new text, until it is revoked', async (t) => {

@@ -19,6 +19,7 @@ const ERRORS: Readonly<Record<string, string>> = {
   model_not_found: 'The model does not exist.',
   invalid_api_key:
     'The key was revoked or expired, or its account was suspended or closed, while the request was running.',
+  model_not_allowed: 'The model was removed from the key while the request was running.',
   internal_error: 'An error in the service or an engine. The service log has details under this request ID.',
   engine_unavailable: 'No replica of the model was available, or the replica failed during the request.',
   queue_full: 'The queue of the model was full, or the request waited too long.',

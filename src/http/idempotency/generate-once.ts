@@ -106,6 +106,7 @@ async function join(
     if (!generation.stop.signal.aborted) reader.fail(stop.signal.reason as ServiceError);
   });
   generations.begin(stop, caller);
+  generations.useModel(stop, request.model);
   exchange.bodyMemory?.discard();
   exchange.requestId = requestId;
   exchange.replay = true;
