@@ -179,6 +179,15 @@ export async function changeKey(
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockKey(database, transaction, named);
     if (row === null) return null;
+    if (keyStatus(row, Date.now()) === 'damaged') {
+      throw new ServiceError(
+        'conflict',
+        'The limits or models of this key are damaged. It can only be revoked.',
+        {
+          param: 'id',
+        },
+      );
+    }
     const columns = columnsOf(changeOf(row));
     const changed = { ...row, ...columns };
     const before = readable(row);
@@ -305,7 +314,9 @@ export async function rotateKey(
     const now = Date.now();
     const param = 'id';
     if (keyStatus(row, now) !== 'live')
-      throw new ServiceError('conflict', 'A revoked or expired key cannot be rotated.', { param });
+      throw new ServiceError('conflict', 'A key that is revoked, expired or damaged cannot be rotated.', {
+        param,
+      });
     if (row.purpose === 'playground')
       throw new ServiceError('conflict', 'A playground key cannot be rotated.', { param });
     const expiresAt = previousExpiresAt ?? 0;
@@ -487,10 +498,10 @@ async function assertAccountOpen(
     .where('id', '=', accountId)
     .$if(database.location.kind === 'postgres', (query) => query.forNoKeyUpdate())
     .executeTakeFirst();
-  if (account !== undefined && account.status !== 'closed') return;
+  if (account?.status === 'active') return;
   const param = 'account_id';
   if (account === undefined) throw new ServiceError('not_found', 'This account does not exist.', { param });
-  throw new ServiceError('conflict', 'This account is closed.', { param });
+  throw new ServiceError('conflict', `This account is ${account.status}.`, { param });
 }
 
 const HOUR_MS = 3_600_000;
@@ -664,23 +675,55 @@ const KEY_COLUMNS = [
 /** A key, without its hash. */
 export type KeyRow = Pick<Selectable<Schema['keys']>, (typeof KEY_COLUMNS)[number]>;
 
-/** Returns whether a key works now, and if not, why. */
-export function keyStatus(key: KeyRow, now: number): 'live' | 'revoked' | 'expired' {
+/**
+ * Returns whether a key works now, and if not, why. `damaged`: its limits or models in the database cannot be read, so it can
+ * only be revoked.
+ */
+export function keyStatus(key: KeyRow, now: number): 'live' | 'revoked' | 'expired' | 'damaged' {
   if (key.revoked_at !== null) return 'revoked';
+  if (readAccess(key) === null) return 'damaged';
   return key.expires_at !== null && key.expires_at <= now ? 'expired' : 'live';
 }
 
-/** Parses the column `limits`, which was checked when it was written. */
-export function readLimits(text: string | null): PlanLimits | null {
-  return text === null ? null : (JSON.parse(text) as PlanLimits);
+/** What a key may use. */
+interface KeyAccess {
+  /** Null: it has no limits. */
+  limits: PlanLimits | null;
+  /** The IDs of its models; null: all. */
+  models: ReadonlySet<string> | null;
 }
 
-/** Parses the column `tags`. */
+/** Parses the columns that access depends on, which were checked when they were written. Null: they are damaged. */
+export function readAccess({
+  limits,
+  allowed_models: models,
+}: Pick<KeyRow, 'limits' | 'allowed_models'>): KeyAccess | null {
+  const read = { limits: parsedJson(limits, isObject), models: parsedJson(models, isTextList) };
+  if (read.limits === undefined || read.models === undefined) return null;
+  return { limits: read.limits, models: read.models && new Set(read.models) };
+}
+
+/** Parses the column `tags`. A damaged one has none, because nothing depends on them. */
 export function readTags(text: string | null): string[] {
-  return text === null ? [] : (JSON.parse(text) as string[]);
+  return parsedJson(text, isTextList) ?? [];
 }
 
-/** Parses the column `allowed_models` into model IDs; null: all. */
-export function readModels(text: string | null): ReadonlySet<string> | null {
-  return text === null ? null : new Set(JSON.parse(text) as string[]);
+/** Returns the value of a column; undefined: it is damaged. */
+function parsedJson<Value>(
+  text: string | null,
+  isValid: (value: unknown) => value is Value,
+): Value | null | undefined {
+  if (text === null) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isValid(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
 }
+
+const isObject = (value: unknown): value is PlanLimits =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isTextList = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((item) => typeof item === 'string');

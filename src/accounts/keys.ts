@@ -10,8 +10,7 @@ import type { Log } from '../log.ts';
 import { Secret } from '../secret.ts';
 import { hashKey, isWellFormed, KEY_LENGTH } from './key-format.ts';
 import {
-  readLimits,
-  readModels,
+  readAccess,
   type KeyKind,
   type KeyRow,
   createKey,
@@ -458,15 +457,12 @@ export class KeyStore implements AsyncDisposable {
 
   /** Returns null for a key that cannot be used, because its row is damaged. The other keys still work. */
   #accessOf(row: Row): Pick<AuthenticatedKey, 'limits' | 'models'> | null {
-    try {
-      return { limits: readLimits(row.limits), models: readModels(row.allowed_models) };
-    } catch (error) {
-      this.#log.error('a key cannot be used: its limits or models in the database are not JSON', {
+    const access = readAccess(row);
+    if (access === null)
+      this.#log.error('a key cannot be used: its limits or models in the database are damaged', {
         key: row.id,
-        error: error as Error,
       });
-      return null;
-    }
+    return access;
   }
 
   /** Returns the cache scope of an account: unique per account, without revealing the account ID to the engine. */

@@ -2,8 +2,7 @@ import { Option, type Command, InvalidArgumentError } from 'commander';
 import {
   type KeyChange,
   keyStatus,
-  readLimits,
-  readModels,
+  readAccess,
   readTags,
   type KeyKind,
   type KeyRow,
@@ -219,11 +218,11 @@ async function update(keyOrId: string, flags: UpdateFlags): Promise<void> {
   const { name, models, expiresIn, strict, tag } = flags;
   const expiresAt = expiresIn === Infinity ? null : expiresIn && Date.now() + expiresIn;
   const edits = editsOf(flags);
-  const changes = ({ limits }: KeyRow): KeyChange => ({
+  const changes = (key: KeyRow): KeyChange => ({
     name,
     expiresAt,
     allowedModels: toAllowedModels(models),
-    limits: edits.length === 0 ? undefined : editLimits(readLimits(limits), edits),
+    limits: edits.length === 0 ? undefined : editLimits(readAccess(key)?.limits ?? null, edits),
     strict,
     tags: tag,
   });
@@ -280,7 +279,7 @@ function toAllowedModels(models: string[] | undefined): string[] | null | undefi
 
 /** Unlike the API, with limits as in the configuration. */
 function asJson(key: KeyRow, now: number): Record<string, unknown> {
-  const models = readModels(key.allowed_models);
+  const { limits, models } = readAccess(key) ?? { limits: null, models: null };
   return {
     id: key.id,
     account_id: key.account_id,
@@ -290,7 +289,7 @@ function asJson(key: KeyRow, now: number): Record<string, unknown> {
     last_four: key.last_four,
     status: keyStatus(key, now),
     allowed_models: models && [...models],
-    limits: readLimits(key.limits),
+    limits,
     strict: key.strict === 1,
     tags: readTags(key.tags),
     created_at: iso(key.created_at),

@@ -3,8 +3,7 @@ import { describe, test } from 'node:test';
 import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
 import {
-  readLimits,
-  readModels,
+  readAccess,
   readTags,
   changeKey,
   createKey,
@@ -12,6 +11,7 @@ import {
   deleteExpiredSecrets,
   endPreviousSecret,
   getKey,
+  keyStatus,
   listKeyPage,
   MAX_PREVIOUS_MS,
   revokeKey,
@@ -23,6 +23,7 @@ import { KeyStore } from '../../src/accounts/keys.ts';
 import { setOperator, createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
 import { everyItem, type PageQuery } from '../../src/accounts/page.ts';
 import { ServiceError } from '../../src/errors.ts';
+import { keyJson } from '../../src/http/api/json.ts';
 import { SILENT } from '../../src/log.ts';
 import { testDatabases } from '../servers.ts';
 import { refused } from './refused.ts';
@@ -44,8 +45,7 @@ for (const kind of testDatabases()) {
         { name: 'a', allowedModels: ['c/d', 'a/b', 'c/d'], limits, expiresAt: Date.now() + 60_000 },
         by,
       );
-      assert.deepEqual(readModels(record.allowed_models), new Set(['c/d', 'a/b']));
-      assert.deepEqual(readLimits(record.limits), limits);
+      assert.deepEqual(readAccess(record), { limits, models: new Set(['c/d', 'a/b']) });
       assert.deepEqual({ ...(await getKey(database, record.id)) }, { ...record });
       const none = await createKey(database, { name: 'a', limits: {} }, by);
       assert.deepEqual([none.record.limits, none.record.allowed_models], [null, null]);
@@ -270,12 +270,12 @@ for (const kind of testDatabases()) {
           changeKey(
             index % 2 === 0 ? database : (other ?? database),
             record.id,
-            ({ limits }) => ({ limits: { tokensPerDay: (readLimits(limits)?.tokensPerDay ?? 0) + 1 } }),
+            (key) => ({ limits: { tokensPerDay: (readAccess(key)?.limits?.tokensPerDay ?? 0) + 1 } }),
             by,
           ),
         ),
       );
-      assert.deepEqual(readLimits((await getKey(database, record.id)).limits), { tokensPerDay: 11 });
+      assert.deepEqual(readAccess(await getKey(database, record.id))?.limits, { tokensPerDay: 11 });
     });
 
     test('an account can have a bounded number of usable keys, and create a bounded number within an hour', async () => {
@@ -551,22 +551,49 @@ for (const kind of testDatabases()) {
       assert.deepEqual(items.map(({ subject }) => subject).toSorted(), [`key:${b}`, `key:${c}`].toSorted());
     });
 
-    test('a key can be created for a suspended account, but not for a closed or unknown one', async () => {
+    test('a key cannot be created for a suspended, closed or unknown account', async () => {
       await using database = await kind.open();
       const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
-      await changeAccount(database, accountId, { status: 'suspended' }, by);
-      await createKey(database, { name: 'a', accountId }, by);
-      await changeAccount(database, accountId, { status: 'closed' }, by);
-      for (const [id, code] of [
-        [accountId, 'conflict'],
-        ['acct_0', 'not_found'],
-      ] as const) {
-        await assert.rejects(
-          createKey(database, { name: 'a', accountId: id }, by),
-          refused(code, 'account_id'),
-        );
+      const create = (id: string) => createKey(database, { name: 'a', accountId: id }, by);
+      for (const status of ['suspended', 'closed'] as const) {
+        await changeAccount(database, accountId, { status }, by);
+        await assert.rejects(create(accountId), refused('conflict', 'account_id'));
       }
-      assert.equal((await listKeyPage(database, { accountId })).items.length, 1);
+      await assert.rejects(create('acct_0'), refused('not_found', 'account_id'));
+      assert.equal((await listKeyPage(database, { accountId })).items.length, 0);
+    });
+
+    test('a key whose columns are damaged can only be revoked, and the others are listed and work', async () => {
+      await using database = await kind.open();
+      const damages = [
+        { limits: '{"tokensPerDay":1' },
+        { limits: '[]' },
+        { allowed_models: '{}' },
+        { allowed_models: '[1]' },
+      ];
+      for (const damage of damages) {
+        const { record } = await createKey(database, { name: 'a' }, by);
+        await database.kysely.updateTable('keys').set(damage).where('id', '=', record.id).execute();
+        const id = record.id;
+        assert.equal(keyStatus(await getKey(database, id), Date.now()), 'damaged');
+        assert.equal(keyJson(await getKey(database, id)).status, 'damaged');
+        await assert.rejects(
+          changeKey(database, id, () => ({ name: 'b' }), by),
+          refused('conflict', 'id'),
+        );
+        await assert.rejects(rotateKey(database, id, null, by), refused('conflict', 'id'));
+      }
+      const { key, record } = await createKey(database, { name: 'whole', tags: ['x'] }, by);
+      await database.kysely.updateTable('keys').set({ tags: 'x' }).where('id', '=', record.id).execute();
+      const { items } = await listKeyPage(database, {});
+      assert.deepEqual(
+        items.map((row) => [row.name, keyJson(row).status, keyJson(row).tags]),
+        [...damages.map(() => ['a', 'damaged', []]), ['whole', 'live', []]],
+      );
+      await using keys = await KeyStore.open(database, SILENT, { maxStaleMs: 5000 });
+      assert.equal((await keys.authenticate(`Bearer ${key.reveal()}`))?.id, record.id);
+      for (const { id } of items) assert.equal((await revokeKey(database, id, by))?.name !== undefined, true);
+      assert.equal(keyStatus(await getKey(database, items[0]?.id ?? ''), Date.now()), 'revoked');
     });
 
     test('an empty list of models and too many models are a 400', async () => {

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { AccountRow } from '../../accounts/accounts.ts';
 import type { AuditRow } from '../../accounts/audit.ts';
-import { keyStatus, readLimits, readModels, readTags, type KeyRow } from '../../accounts/key-table.ts';
+import { keyStatus, readAccess, readTags, type KeyRow } from '../../accounts/key-table.ts';
 import type { Page } from '../../accounts/page.ts';
 import type { MemberRow, UserRow } from '../../accounts/users.ts';
 import type { InvitationRow } from '../../identity/invitations.ts';
@@ -21,8 +21,7 @@ export function accountJson({ id, name, plan, status, created_at }: AccountRow):
 }
 
 export function keyJson(row: KeyRow): z.input<typeof key> {
-  const limits = readLimits(row.limits);
-  const models = readModels(row.allowed_models);
+  const { limits, models } = readAccess(row) ?? { limits: null, models: null };
   return {
     id: row.id,
     account_id: row.account_id,

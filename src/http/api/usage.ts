@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { getAccount } from '../../accounts/accounts.ts';
-import { readLimits, getKey, noSuchKey } from '../../accounts/key-table.ts';
+import { readAccess, getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
 import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
@@ -41,7 +41,7 @@ export const usageEndpoints = endpoints(usageOperations, {
         model: query.model ?? '',
         plan: plan.name,
         planLimits: plan.limits,
-        keyLimits: key && readLimits(key.limits),
+        keyLimits: (key && readAccess(key)?.limits) ?? null,
       });
       const recent = items.some(({ perMinute }) => perMinute !== null)
         ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)

@@ -34,7 +34,11 @@ const keyFields = {
   name: z.string(),
   prefix: z.string().describe('First characters of the key.'),
   last_four: z.string().describe('Last four characters of the key.'),
-  status: z.enum(['live', 'revoked', 'expired']),
+  status: z
+    .enum(['live', 'revoked', 'expired', 'damaged'])
+    .describe(
+      '`damaged`: its limits or models in the database cannot be read, so requests with it are refused, and it can only be revoked. Its `limits` and `allowed_models` are then null.',
+    ),
   allowed_models: allowedModels.describe(MODELS_DESCRIPTION),
   limits: limits.nullable().describe(LIMITS_DESCRIPTION),
   strict,
