@@ -13,7 +13,7 @@ import { useAppearance } from '../state/appearance.ts';
 import { matchesCommand, type Command, type CommandGroup } from './commands.ts';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { menuOf } from '../pages.tsx';
-import { useSession } from '../state/session.tsx';
+import { useAccountStatus, useSession } from '../state/session.tsx';
 import { useSignOut } from './sign-out.ts';
 
 interface CommandPaletteProps {
@@ -96,6 +96,7 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
 function useCommands(onShortcuts: () => void): CommandGroup[] {
   const { user } = useSession();
   const account = useAccount();
+  const mayCreate = useAccountStatus(account?.id) === 'active';
   const { accounts, choose } = useAccountChoices();
   const href = useHrefWithAccount();
   const [, navigate] = useLocation();
@@ -122,7 +123,7 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
     {
       label: 'Actions',
       items: [
-        { value: 'create key', label: 'Create API key', run: go('/keys?create=1') },
+        ...(mayCreate ? [{ value: 'create key', label: 'Create API key', run: go('/keys?create=1') }] : []),
         ...others.map((one) => ({
           value: `appearance ${one}`,
           label: `Appearance: ${one}`,

@@ -17,6 +17,11 @@ export function useSession(): SignedIn {
   return session;
 }
 
+/** Returns the status of an account: no keys can be created unless it is active. `active` if it is not one of the user's. */
+export function useAccountStatus(accountId: string | undefined): SignedIn['accounts'][number]['status'] {
+  return useSession().accounts.find(({ id }) => id === accountId)?.status ?? 'active';
+}
+
 /** Provides the session to all components inside. */
 export function SessionProvider({ session, children }: { session: SignedIn; children: ReactNode }) {
   return <Context value={session}>{children}</Context>;

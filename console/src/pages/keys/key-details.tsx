@@ -12,7 +12,7 @@ import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
-import { KeyState, MaskedKey, Tags } from './key-state.tsx';
+import { KeyState, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
 import { LastUse } from './last-use.tsx';
 import { PreviousSecret } from './rotate-key.tsx';
 
@@ -51,6 +51,7 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
 }
 
 function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
+  const mayChange = useKeyRights()(key) === 'change';
   return (
     <div>
       <div className="mb-4 flex min-h-9 items-center justify-between gap-3">
@@ -59,7 +60,7 @@ function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
           {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
           {key.purpose === 'playground' && <Badge>Playground</Badge>}
         </span>
-        {key.status === 'live' && (
+        {mayChange && (
           <Button size="small" icon={<Pencil className="size-3.5" aria-hidden="true" />} onClick={onEdit}>
             Edit
           </Button>
@@ -71,7 +72,7 @@ function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
         </Fact>
         {key.previous !== null && (
           <Fact label="Previous secret">
-            <PreviousSecret of={key.previous} onEnd={onEndPrevious} />
+            <PreviousSecret of={key.previous} onEnd={mayChange ? onEndPrevious : null} />
           </Fact>
         )}
         <Fact label="ID">

@@ -11,6 +11,7 @@ import type { CurrentAccount } from '../../state/account.ts';
 import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';
+import { useKeyRights } from './key-state.tsx';
 import { RevokeKey } from './revoke-key.tsx';
 import { EndPreviousSecret, RotateKey } from './rotate-key.tsx';
 
@@ -40,7 +41,9 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
     quiet: true,
   });
   const key = read.data ?? listed;
-  const isEditing = editing && key?.status === 'live';
+  const rightsOf = useKeyRights();
+  const rights = key === undefined ? null : rightsOf(key);
+  const isEditing = editing && key !== undefined && rights === 'change';
   const endEdit = () => {
     change.reset();
     onEdit(false);
@@ -60,9 +63,11 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
       actions={
         isEditing ? (
           <FormActions form={form} action="Save" busy={change.isPending} onCancel={endEdit} />
-        ) : key?.status === 'live' ? (
+        ) : key !== undefined && rights !== null ? (
           <>
-            {key.purpose === 'api' && <Button onClick={() => setRotating(key)}>Rotate</Button>}
+            {rights === 'change' && key.purpose === 'api' && (
+              <Button onClick={() => setRotating(key)}>Rotate</Button>
+            )}
             <Button kind="danger" onClick={() => setRevoking(key)}>
               Revoke key
             </Button>

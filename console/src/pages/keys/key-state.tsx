@@ -1,5 +1,6 @@
 import type { ItemOf } from '../../api/client.ts';
 import { Badge, Status, type Tone } from '../../components/badge.tsx';
+import { useSession } from '../../state/session.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -7,7 +8,25 @@ const STATES: Readonly<Record<Key['status'], { tone: Tone; word: string }>> = {
   live: { tone: 'good', word: 'Active' },
   expired: { tone: 'neutral', word: 'Expired' },
   revoked: { tone: 'bad', word: 'Revoked' },
+  damaged: { tone: 'bad', word: 'Damaged' },
 };
+
+/** What the user may do with a key: `change` it (edit or rotate), only `end` it, or nothing. */
+export function useKeyRights(): (key: Key) => 'change' | 'end' | null {
+  const { user } = useSession();
+  return ({ kind, status }) => {
+    // The service refuses changes of keys that manage all of it.
+    if (kind === 'admin' && !user.operator) return null;
+    if (status === 'live') return 'change';
+    return status === 'damaged' ? 'end' : null;
+  };
+}
+
+/** The state of a key as a badge, for narrow tables. */
+export function KeyStateBadge({ of: { status } }: { of: Key }) {
+  const { tone, word } = STATES[status];
+  return <Badge tone={tone}>{word}</Badge>;
+}
 
 /** The state of a key as a dot and a word. */
 export function KeyState({ of: { status } }: { of: Key }) {

@@ -10,6 +10,7 @@ import type { CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { KeyFilters, useMatching } from './key-filters.tsx';
 import { KeysTable } from './keys-table.tsx';
+import { useKeyRights } from './key-state.tsx';
 import { RevokeKey, RevokeKeys } from './revoke-key.tsx';
 import { RotateKey } from './rotate-key.tsx';
 import { SelectedKeys } from './selected-keys.tsx';
@@ -21,7 +22,8 @@ interface KeysCardProps {
   account: CurrentAccount;
   /** All keys of the account, newest first. */
   keys: readonly Key[];
-  onCreate: () => void;
+  /** Null: no key can be created. */
+  onCreate: (() => void) | null;
 }
 
 /** The keys of an account, filtered as set in the URL. */
@@ -35,11 +37,13 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
     [usage.data],
   );
   const { matching, state, search, tag } = useMatching(keys);
+  const rightsOf = useKeyRights();
+  const revocable = matching.filter((key) => rightsOf(key) !== null);
   const [selected, setSelected] = useState<ReadonlySet<string> | null>(null);
   const [ending, setEnding] = useState<readonly Key[] | null>(null);
   const isSelecting = selected !== null && state === 'live';
   // Keys that the filters hide, or that were revoked elsewhere, are not selected.
-  const chosen = isSelecting ? matching.filter(({ id }) => selected.has(id)) : [];
+  const chosen = isSelecting ? revocable.filter(({ id }) => selected.has(id)) : [];
   const toggle = ({ id }: Key) =>
     setSelected((before) =>
       before?.has(id) ? before.difference(new Set([id])) : new Set([...(before ?? []), id]),
@@ -54,7 +58,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
       <LoadFailure query={usage} what="the cost of the keys" />
       <Card flush>
         <KeyFilters keys={keys}>
-          {state === 'live' && matching.length > 1 && !isSelecting && (
+          {state === 'live' && revocable.length > 1 && !isSelecting && (
             <Button size="small" onClick={() => setSelected(new Set())}>
               Select
             </Button>
@@ -62,7 +66,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
         </KeyFilters>
         {isSelecting && (
           <SelectedKeys
-            shown={matching}
+            shown={revocable}
             selected={chosen}
             onSelect={setSelected}
             onRevoke={() => setEnding(chosen)}
@@ -77,7 +81,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
         ) : (
           <>
             <KeysTable
-              keys={matching}
+              keys={isSelecting ? revocable : matching}
               usage={usage}
               spend={spend}
               openId={query.get('key')}
@@ -122,7 +126,7 @@ function NoKeys({
   state: 'live' | 'ended';
   isFiltered: boolean;
   onClear: () => void;
-  onCreate: () => void;
+  onCreate: (() => void) | null;
 }) {
   if (isFiltered) {
     return (
@@ -140,7 +144,7 @@ function NoKeys({
     <EmptyState
       icon={KeyRound}
       title="No active keys"
-      action={<Button onClick={onCreate}>Create key</Button>}
+      action={onCreate ? <Button onClick={onCreate}>Create key</Button> : undefined}
     >
       All keys of this account are revoked or expired.
     </EmptyState>

@@ -10,7 +10,7 @@ import { useAccount, type CurrentAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { DataAge } from '../../components/updated-at.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
-import { useSession } from '../../state/session.tsx';
+import { useAccountStatus } from '../../state/session.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { KeysCard } from './keys-card.tsx';
 
@@ -34,9 +34,10 @@ function Keys({ account }: { account: CurrentAccount }) {
   // Search and sorting need all keys, so all pages are loaded.
   useMore(true, list);
   const keys = useMemo(() => data?.toReversed(), [data]);
-  const create = () => change({ create: '1' });
+  const isActive = useAccountStatus(account.id) === 'active';
+  const create = isActive ? () => change({ create: '1' }) : null;
   const opened = query.get('key');
-  const isCreating = query.get('create') !== null;
+  const isCreating = isActive && query.get('create') !== null;
   const wasCreating = useWasTrue(isCreating);
   const wasOpened = useWasTrue(opened !== null);
   const opening = useOpening(opened);
@@ -48,9 +49,11 @@ function Keys({ account }: { account: CurrentAccount }) {
         keys?.length !== 0 && (
           <>
             <DataAge of={['listKeys', 'readUsage']} />
-            <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={create}>
-              Create key
-            </Button>
+            {create && (
+              <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={create}>
+                Create key
+              </Button>
+            )}
           </>
         )
       }
@@ -98,7 +101,9 @@ function Keys({ account }: { account: CurrentAccount }) {
   );
 }
 
-function FirstKey({ onCreate }: { onCreate: () => void }) {
+/** `onCreate` null: no key can be created. */
+function FirstKey({ onCreate }: { onCreate: (() => void) | null }) {
+  if (onCreate === null) return <EmptyState icon={KeyRound} title="No API keys" />;
   return (
     <EmptyState
       icon={KeyRound}
@@ -115,15 +120,14 @@ function FirstKey({ onCreate }: { onCreate: () => void }) {
   );
 }
 
-/** Warns that requests of a suspended or closed account are refused. */
+/** Warns that requests of a suspended or closed account are refused, and that it cannot have new keys. */
 function NotActive({ account }: { account: CurrentAccount }) {
-  const { accounts } = useSession();
-  const status = accounts.find(({ id }) => id === account.id)?.status ?? 'active';
+  const status = useAccountStatus(account.id);
   if (status === 'active') return null;
   return (
     <div className="mb-4">
       <Notice tone="warn" title={`This account is ${status}`}>
-        Requests with its keys are refused
+        No keys can be created, and requests with its keys are refused
         {status === 'suspended' ? ' until an operator resumes the account' : ''}.
       </Notice>
     </div>

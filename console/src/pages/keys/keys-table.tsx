@@ -10,7 +10,7 @@ import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { Link } from '../../components/link.tsx';
-import { KeyState, MaskedKey, Tags } from './key-state.tsx';
+import { KeyState, KeyStateBadge, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -90,9 +90,7 @@ function columnsOf(props: KeysTableProps): Column<Key>[] {
             {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
             {key.status !== 'live' && (
               <span className="sm:hidden">
-                <Badge tone={key.status === 'revoked' ? 'bad' : 'neutral'}>
-                  {key.status === 'revoked' ? 'Revoked' : 'Expired'}
-                </Badge>
+                <KeyStateBadge of={key} />
               </span>
             )}
           </span>
@@ -167,6 +165,7 @@ function Actions({
   onRotate,
   onRevoke,
 }: { of: Key } & Pick<KeysTableProps, 'onOpen' | 'onEdit' | 'onRotate' | 'onRevoke'>) {
+  const rights = useKeyRights()(key);
   return (
     <Menu
       trigger={
@@ -184,15 +183,19 @@ function Actions({
       <MenuItem icon={<ChartColumn />} render={<Link to={`/usage?key=${key.id}`} />}>
         View usage
       </MenuItem>
-      {key.status === 'live' && (
+      {rights !== null && (
         <>
           <MenuSeparator />
-          <MenuItem icon={<Pencil />} onClick={() => onEdit(key)}>
-            Edit
-          </MenuItem>
-          <MenuItem icon={<RefreshCw />} onClick={() => onRotate(key)}>
-            Rotate
-          </MenuItem>
+          {rights === 'change' && (
+            <>
+              <MenuItem icon={<Pencil />} onClick={() => onEdit(key)}>
+                Edit
+              </MenuItem>
+              <MenuItem icon={<RefreshCw />} onClick={() => onRotate(key)}>
+                Rotate
+              </MenuItem>
+            </>
+          )}
           <MenuItem icon={<Trash2 />} danger onClick={() => onRevoke(key)}>
             Revoke
           </MenuItem>

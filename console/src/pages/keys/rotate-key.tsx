@@ -107,7 +107,8 @@ export function PreviousSecret({
   onEnd,
 }: {
   of: NonNullable<Key['previous']>;
-  onEnd: () => void;
+  /** Null: the user may not end it. */
+  onEnd: (() => void) | null;
 }) {
   return (
     <>
@@ -123,14 +124,18 @@ export function PreviousSecret({
             Last used <Time at={previous.last_used_at} relative />
           </>
         )}
-        {' · '}
-        <button
-          type="button"
-          className="font-medium text-accent underline-offset-2 hover:underline"
-          onClick={onEnd}
-        >
-          End now
-        </button>
+        {onEnd !== null && (
+          <>
+            {' · '}
+            <button
+              type="button"
+              className="font-medium text-accent underline-offset-2 hover:underline"
+              onClick={onEnd}
+            >
+              End now
+            </button>
+          </>
+        )}
       </span>
     </>
   );
