@@ -68,6 +68,38 @@ describe('members', WITH_BROWSER, () => {
     await mia.page.getByRole('row', { name: /of mia/ }).waitFor();
   });
 
+  test('a member is not offered to change a key that manages the service', async () => {
+    await stage.service.service.keys.create({ name: 'of the service', kind: 'admin' });
+    await mia.page.goto('/keys');
+    const items = async (name: string) => {
+      await mia.page.getByRole('button', { name: `Actions for ${name}` }).click();
+      await mia.page.getByRole('menuitem', { name: 'View usage' }).waitFor();
+      const texts = await mia.page.getByRole('menuitem').allInnerTexts();
+      await mia.page.keyboard.press('Escape');
+      return texts.slice(3);
+    };
+    assert.deepEqual(await items('of mia'), ['Edit', 'Rotate', 'Revoke']);
+    assert.deepEqual(await items('of the service'), []);
+  });
+
+  test('no key can be created while the account is suspended', async () => {
+    const { url } = stage.service;
+    const set = async (status: string) => {
+      const data = { status };
+      const headers = { origin: url };
+      const response = await page.request.patch(`${url}/api/accounts/default`, { data, headers });
+      assert.equal(response.status(), 200);
+    };
+    await set('suspended');
+    await mia.page.goto('/keys?create=1');
+    await mia.page.getByText('This account is suspended').waitFor();
+    await mia.page.getByRole('row', { name: /of mia/ }).waitFor();
+    assert.equal(await mia.page.getByRole('button', { name: 'Create key' }).count(), 0);
+    await set('active');
+    await mia.page.goto('/keys');
+    await mia.page.getByRole('button', { name: 'Create key' }).waitFor();
+  });
+
   test('a member cannot access operator pages', async () => {
     assert.equal(await mia.page.getByRole('link', { name: 'Audit log' }).count(), 0);
     for (const path of ['/operator/accounts', '/operator/audit', '/operator/load', '/operator/engines']) {
