@@ -217,6 +217,14 @@ function replicas(reports: readonly ReplicaOverview[]): string {
       each(({ health }) => health?.queued ?? null),
     ),
     exposeSamples(
+      METRICS.replicaPrefill,
+      each(({ prefill }) => prefill?.promptTokens ?? 0),
+    ),
+    exposeSamples(
+      METRICS.replicaPrefillDone,
+      each(({ prefill }) => prefill?.doneTokens ?? 0),
+    ),
+    exposeSamples(
       METRICS.draftTokens,
       each(({ health }) => health?.draftTokens ?? null),
     ),

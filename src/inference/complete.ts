@@ -19,6 +19,7 @@ import {
 import type { RequestResult } from '../routing/breaker.ts';
 import type { BacklogEntry } from '../routing/backlog.ts';
 import type { Lease } from '../routing/lease.ts';
+import { LONG_PREFILL_MS, Prefill } from '../routing/prefill.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { CrashSuspects } from './crash-suspects.ts';
 import { type RecoveryLimits, Interruption, Recovery } from './recovery.ts';
@@ -133,6 +134,8 @@ class GenerationIterator implements Generation {
   #backlogEntry: BacklogEntry | null = null;
   #lease: Lease | null = null;
   #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
+  /** Null: the prompt takes less than a second, or its progress is not reported. */
+  #prefill: Prefill | null = null;
   #ended = false;
 
   constructor(
@@ -197,6 +200,7 @@ class GenerationIterator implements Generation {
     const lease = await this.#acquire();
     this.#lease = lease;
     this.#backlogEntry?.leave();
+    this.#prefill = null;
     if (this.#recovery.hasOutput) this.#record.continueOn(lease.client.name);
     else this.#record.attempt(lease.client.name, this.#reportsPrefill(lease.client));
     const request = this.#recovery.requestFor(lease.client);
@@ -266,8 +270,17 @@ class GenerationIterator implements Generation {
   };
 
   #prefilled(event: PrefillEvent): void {
+    const { slotAtMs, usage } = this.#record;
     this.#record.prefilled(event);
-    this.#lease?.charge(this.#record.usage);
+    const lease = this.#lease;
+    if (lease === null || slotAtMs === null) return;
+    lease.charge(usage);
+    this.#prefill ??= new Prefill(slotAtMs, usage.cachedTokens);
+    const wasLong = this.#prefill.elapsedMs >= LONG_PREFILL_MS;
+    this.#prefill.report(event, performance.now());
+    lease.prefilled(this.#identity.requestId, event, this.#prefill);
+    if (!wasLong && this.#prefill.elapsedMs >= LONG_PREFILL_MS)
+      lease.replica.logLongPrefill(this.#identity.requestId, this.#prefill);
   }
 
   /** Returns the first event of a stream when the row is on disk. */

@@ -148,6 +148,18 @@ export const METRICS = {
     help: 'Requests that are waiting inside a replica. Missing for servers that do not report them.',
     labels: ['model', 'replica'],
   },
+  replicaPrefill: {
+    name: 'sluice_replica_prefill_tokens',
+    type: 'gauge',
+    help: 'Tokens of prompts of this instance that a replica has been processing for more than a second. 0 if there are none, or if the server does not report them.',
+    labels: ['model', 'replica'],
+  },
+  replicaPrefillDone: {
+    name: 'sluice_replica_prefill_done_tokens',
+    type: 'gauge',
+    help: 'How many of the tokens in `sluice_replica_prefill_tokens` are computed or were cached.',
+    labels: ['model', 'replica'],
+  },
   draftTokens: {
     name: 'sluice_engine_draft_tokens_total',
     type: 'counter',

@@ -1,7 +1,8 @@
-import { AccessDenied, ReplicaRefused, type ReplicaClient } from '../engine/engine.ts';
+import { AccessDenied, ReplicaRefused, type PrefillEvent, type ReplicaClient } from '../engine/engine.ts';
 import type { Usage } from '../generation.ts';
 import type { RequestResult } from './breaker.ts';
 import type { AccountShare, AccountShares } from './fair-queue.ts';
+import type { Prefill } from './prefill.ts';
 import type { RoutedReplica } from './replica.ts';
 
 /** Sends waiting requests to a replica that may have room. */
@@ -81,6 +82,11 @@ export class Lease {
     this.#dispatcher.dispatchTo(this.replica);
   }
 
+  /** Records the progress of the prompt, which the replica reports if it takes long. */
+  prefilled(requestId: string, event: PrefillEvent, prefill: Prefill): void {
+    this.#assignment.prefilled(requestId, event, prefill);
+  }
+
   /** Charges the account for the tokens so far: for some at once, and for the rest when the lease is released. */
   charge({ promptTokens, cachedTokens, completionTokens }: Usage): void {
     this.#work = promptTokens - cachedTokens + COMPLETION_WEIGHT * completionTokens;
@@ -118,6 +124,8 @@ export class Lease {
 export class Assignment {
   readonly replica: RoutedReplica;
   #prefillTokens: number;
+  /** The request whose progress the replica has; null: none is reported. */
+  #prefilling: string | null = null;
   #ended = false;
 
   /** `prefillTokens`: estimated prompt tokens that the replica has to process for the request. */
@@ -133,8 +141,18 @@ export class Assignment {
     return this.#prefillTokens;
   }
 
+  /** Called when the replica reports how much of the prompt it has processed. */
+  prefilled(requestId: string, { promptTokens, doneTokens }: PrefillEvent, prefill: Prefill): void {
+    this.#prefilling = requestId;
+    this.replica.prefills.set(requestId, prefill);
+    this.replica.outstandingPrefillTokens += promptTokens - doneTokens - this.#prefillTokens;
+    this.#prefillTokens = promptTokens - doneTokens;
+  }
+
   /** Called when the prompt has been processed. Idempotent. */
   prefillEnded(): void {
+    if (this.#prefilling !== null) this.replica.prefills.delete(this.#prefilling);
+    this.#prefilling = null;
     this.replica.outstandingPrefillTokens -= this.#prefillTokens;
     this.#prefillTokens = 0;
   }

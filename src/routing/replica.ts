@@ -4,6 +4,7 @@ import { ServiceError } from '../errors.ts';
 import type { Dialect, Usage } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
+import { type Prefill, type PrefillProgress, totalProgress } from './prefill.ts';
 import { PrefixIndex } from './prefix-index.ts';
 
 /** The client and the state of a replica. */
@@ -53,6 +54,8 @@ export interface ReplicaSummary {
   failing: boolean;
   /** Whether it is an engine process of this service. */
   restartable: boolean;
+  /** Of the prompts that take longer than a second; null: it computes none, or does not report it. */
+  prefill: PrefillProgress | null;
 }
 
 /** Maximum time to delete what an engine keeps of an account, in milliseconds. */
@@ -81,6 +84,8 @@ export class RoutedReplica {
   assigned = 0;
   /** Estimated prompt tokens of these requests that are still to be processed. */
   outstandingPrefillTokens = 0;
+  /** The progress of prompts that take longer than a second, by request ID. */
+  readonly prefills = new Map<string, Prefill>();
   /** Requests from this instance that were sent to the replica. */
   inFlight = 0;
   /** Choices of the requests that were sent. */
@@ -177,6 +182,17 @@ export class RoutedReplica {
     this.#warn('replica returned invalid tool calls', { calls });
   }
 
+  /** Logs a prompt that takes long. */
+  logLongPrefill(requestId: string, { promptTokens, doneTokens, elapsedMs, leftMs }: Prefill): void {
+    const progress = {
+      promptTokens,
+      doneTokens,
+      elapsedMs: Math.round(elapsedMs),
+      leftMs: leftMs ?? undefined,
+    };
+    this.#log.info('a long prompt is being processed', { requestId, ...progress });
+  }
+
   /** Logs a request that is not retried, because it may have crashed two replicas. */
   warnCrashSuspect(requestId: string): void {
     this.#log.warn('request not retried: two replicas closed its connection', { requestId });
@@ -266,7 +282,8 @@ export class RoutedReplica {
     const restartable = this.#entry.restart !== undefined;
     const { inFlight, state, drained, waking, breaker } = this;
     const { pauses, paused: failing } = breaker;
-    return { name, dialect, inFlight, state, drained, waking, pauses, failing, restartable };
+    const prefill = totalProgress(this.prefills.values());
+    return { name, dialect, inFlight, state, drained, waking, pauses, failing, restartable, prefill };
   }
 
   report(): ReplicaReport {

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts';
 import type { ModelCard } from '../generation.ts';
 import { modelNamed, rankNames } from '../nearest.ts';
+import type { PrefillProgress } from './prefill.ts';
 import type { ReplicaEntry, RoutedReplica } from './replica.ts';
 import {
   ServedModel,
@@ -106,6 +107,15 @@ export class Router {
     return [...this.#models.values()]
       .flatMap((model) => model.accounts())
       .toSorted((a, b) => b.waiting - a.waiting || b.running - a.running);
+  }
+
+  /** Returns the progress of a prompt that takes longer than a second, in this instance; null: unknown. */
+  prefillOf(requestId: string): PrefillProgress | null {
+    for (const model of this.#models.values()) {
+      const prefill = model.prefillOf(requestId);
+      if (prefill) return prefill;
+    }
+    return null;
   }
 
   /** Returns every replica of every model with its metrics, for operators. */

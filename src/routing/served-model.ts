@@ -6,6 +6,7 @@ import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Lease } from './lease.ts';
 import type { PolicyName, RoutedRequest } from './placement.ts';
+import type { PrefillProgress } from './prefill.ts';
 import { countPromptTokens, type PromptTokenCount } from './prompt-count.ts';
 import { Backlog, type BacklogEntry, type QueueLimits } from './backlog.ts';
 import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
@@ -224,6 +225,15 @@ export class ServedModel implements ConfiguredModel {
       waiting,
       weight,
     }));
+  }
+
+  /** Returns the progress of a prompt that takes longer than a second; null: unknown. */
+  prefillOf(requestId: string): PrefillProgress | null {
+    for (const { prefills } of this.#replicas) {
+      const prefill = prefills.get(requestId);
+      if (prefill) return prefill;
+    }
+    return null;
   }
 
   /** Returns every replica with its metrics, for operators. */

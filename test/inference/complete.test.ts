@@ -202,6 +202,34 @@ for (const [progress, directive, promptTokens] of [
   }
 }
 
+test('the replica has the progress of a prompt until the first token, or until its request ends', async () => {
+  for (const directive of [{ tokenMs: FOREVER }, { prefillMs: FOREVER }]) {
+    const router = routerTo([client]);
+    const progress = { prefillTokens: 9, cachedTokens: 4 };
+    const generation = run(router, chat({ ...progress, ...directive }));
+    const replica = () => router.reports()[0];
+    const seen: (number | undefined)[] = [];
+    const { requestId, stop } = generation;
+    const rest = assert.rejects(async () => {
+      for await (const { type } of generation) {
+        if (type !== 'token') continue;
+        seen.push(replica()?.prefill?.doneTokens);
+        stop.abort(new ClientDisconnected());
+      }
+    }, ClientDisconnected);
+    if ('prefillMs' in directive) {
+      await until(() => router.prefillOf(requestId) !== null);
+      const { doneTokens, leftMs } = router.prefillOf(requestId) ?? {};
+      assert.deepEqual([doneTokens, replica()?.prefill?.doneTokens], [9, 9]);
+      assert(leftMs != null && leftMs >= 0);
+      stop.abort(new ClientDisconnected());
+    }
+    await rest;
+    assert.deepEqual(seen, 'prefillMs' in directive ? [] : [undefined]);
+    assert.deepEqual([router.prefillOf(requestId), replica()?.prefill], [null, null]);
+  }
+});
+
 test('a caller who disconnects after the first token pays for the whole prompt', async () => {
   const generation = run(routerTo([client]), chat({ prefillTokens: 9, cachedTokens: 4, tokenMs: FOREVER }));
   await assert.rejects(async () => {

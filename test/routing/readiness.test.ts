@@ -23,6 +23,7 @@ const model = (states: readonly EngineState[], required = false): ModelOverview 
     drained: false,
     waking: false,
     restartable: false,
+    prefill: null,
   })),
 });
 

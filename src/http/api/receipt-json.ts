@@ -3,14 +3,15 @@ import { costLines, perMillionText, usdText } from '../../accounts/ledger/cost.t
 import { requestJson, type RequestRow } from '../../accounts/ledger/request-json.ts';
 import { readAppliedLimits } from '../../accounts/limits/limit-status.ts';
 import { readModelInput } from '../../inference/model-input.ts';
+import type { PrefillProgress } from '../../routing/prefill.ts';
 import type { receipt } from './contract/ledger.ts';
 import { apiName } from './contract/limits.ts';
 import { explainCacheMiss } from './cache-miss.ts';
 
 export type ReceiptJson = z.input<typeof receipt>;
 
-/** Returns the receipt of a request. */
-export function receiptJson(row: RequestRow): ReceiptJson {
+/** Returns the receipt of a request. `prefill`: the progress of its prompt. */
+export function receiptJson(row: RequestRow, prefill: PrefillProgress | null = null): ReceiptJson {
   const usage = {
     promptTokens: row.prompt_tokens,
     cachedTokens: row.cached_tokens,
@@ -41,9 +42,15 @@ export function receiptJson(row: RequestRow): ReceiptJson {
       prefill_ms: between(row.slot_at, row.first_token_at),
       decode_ms: between(row.first_token_at, row.ended_at),
     },
+    prefill: prefillJson(prefill),
     retries: Math.max(0, row.attempts - 1),
     interrupted: row.state === 'interrupted',
   };
+}
+
+export function prefillJson(prefill: PrefillProgress | null): ReceiptJson['prefill'] {
+  if (prefill === null) return null;
+  return { prompt_tokens: prefill.promptTokens, done_tokens: prefill.doneTokens, left_ms: prefill.leftMs };
 }
 
 function between(from: number | null, to: number | null): number | null {

@@ -60,11 +60,12 @@ export const requestEndpoints = endpoints(requestOperations, {
       find: async ({ database, params }) => (await findRequest(database, params.id)).account_id,
       missing: noSuchRequest,
     },
-    handle: async ({ database, params }) => receiptJson(await findRequest(database, params.id)),
+    handle: async ({ database, context, params }) =>
+      receiptJson(await findRequest(database, params.id), context.router.prefillOf(params.id)),
   },
   listReceipts: {
     account: accountInQuery,
-    handle: async ({ database, principal, accountId, query }) => {
+    handle: async ({ database, context, principal, accountId, query }) => {
       const account = accountId ?? principal.key?.accountId;
       if (account === undefined) {
         throw new ServiceError('missing_required_parameter', '`account_id` is required.', {
@@ -72,7 +73,9 @@ export const requestEndpoints = endpoints(requestOperations, {
         });
       }
       const items = await readRequestsOf(database, account, query.client_request_id);
-      return pageJson({ items, nextCursor: null }, receiptJson);
+      return pageJson({ items, nextCursor: null }, (item) =>
+        receiptJson(item, context.router.prefillOf(item.id)),
+      );
     },
   },
 });

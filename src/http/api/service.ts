@@ -8,6 +8,7 @@ import { perMillionText } from '../../accounts/ledger/cost.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { samplingJson } from '../../inference/model-input.ts';
+import { prefillJson } from './receipt-json.ts';
 import type { Router } from '../../routing/router.ts';
 import type { ReplicaState } from '../../routing/replica.ts';
 import type { ModelOverview, ReplicaOverview } from '../../routing/served-model.ts';
@@ -277,6 +278,7 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     slots: health?.slots ?? null,
     slots_in_use: health?.slotsInUse ?? null,
     queued: health?.queued ?? null,
+    prefill: prefillJson(overview.prefill),
     cache_usage: health?.cacheUsage ?? null,
     tokens_per_second: tokensPerSecond === null ? null : Math.round(tokensPerSecond * 10) / 10,
     prompt_tokens: health?.promptTokens ?? null,

@@ -557,7 +557,7 @@ for (const databases of testDatabases()) {
         { errorCode: 'queue_full', billed: false },
       );
       await settled(ledger, { clientRequestId: 'mine', accountId: 'acct_2' });
-      const receipts = (await readRequestsOf(database, 'acct_1', 'mine')).map(receiptJson);
+      const receipts = (await readRequestsOf(database, 'acct_1', 'mine')).map((row) => receiptJson(row));
       assert.deepEqual(
         receipts.map(({ request }) => request.id),
         [second.id, first.id],

@@ -90,6 +90,7 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Slots', value: orUnknown(slots, whole) },
           { label: 'Slots in use', value: orUnknown(used, whole) },
           { label: 'Queue', value: orUnknown(replica.queued, whole) },
+          { label: 'Prompts in progress', value: orUnknown(replica.prefill, prefillText) },
           { label: 'KV cache in use', value: orUnknown(replica.cache_usage, percent) },
           {
             label: 'Throughput',
@@ -126,6 +127,11 @@ function Details({ replica }: { replica: Replica }) {
       />
     </div>
   );
+}
+
+function prefillText(prefill: NonNullable<Replica['prefill']>): string {
+  const { prompt_tokens: all, done_tokens: done, left_ms: leftMs } = prefill;
+  return `${whole(done)} of ${whole(all)} tokens${leftMs === null ? '' : `, ${wait(leftMs)} left`}`;
 }
 
 /** Returns how many conversations were loaded, and how long one took on average. */

@@ -1,7 +1,7 @@
 import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
-import { oneDecimal } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
+import { oneDecimal, whole } from '../../format/number.ts';
+import { duration, wait } from '../../format/time.ts';
 import { between, isForEmbeddings, type Request } from '../../requests/outcome.tsx';
 import { Part } from './receipt-parts.tsx';
 
@@ -116,12 +116,21 @@ function Bar({ stage: { name, meaning, ms, text, color }, before, share }: BarPr
 }
 
 /** Returns time to first token and throughput. */
-function summary({ request, stages }: Receipt): string {
+function summary({ request, stages, prefill }: Receipt): string {
   const ttft = between(request.started_at, request.first_token_at);
-  if (ttft === null) return request.state === 'open' ? 'No tokens yet' : 'No tokens were generated';
+  if (ttft === null) {
+    if (request.state !== 'open') return 'No tokens were generated';
+    return prefill === null ? 'No tokens yet' : `No tokens yet: ${progressOf(prefill)}`;
+  }
   const { decode_ms } = stages;
   const further = request.completion_tokens - 1;
   const speed = decode_ms !== null && decode_ms > 0 && further > 0 ? (further / decode_ms) * 1000 : null;
   const first = `First token after ${duration(ttft)}`;
   return speed === null ? first : `${first}, then ${oneDecimal(speed)} tokens/s`;
+}
+
+function progressOf(prefill: NonNullable<Receipt['prefill']>): string {
+  const { prompt_tokens: all, done_tokens: done, left_ms: leftMs } = prefill;
+  const left = leftMs === null ? '' : `, ${wait(leftMs)} left`;
+  return `${whole(done)} of ${whole(all)} prompt tokens processed${left}`;
 }

@@ -7,7 +7,7 @@ import {
 import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../generation.ts';
 import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
-import { component, recommendedSampling, time, usd } from './schemas.ts';
+import { component, prefillProgress, recommendedSampling, time, usd } from './schemas.ts';
 
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
@@ -152,6 +152,9 @@ export const receipt = component(
     stages: z
       .object({ queue_ms: milliseconds, prefill_ms: milliseconds, decode_ms: milliseconds })
       .describe('Duration of each stage; null: not completed, or unknown.'),
+    prefill: prefillProgress.describe(
+      'Progress of the prompt of a request that runs in this instance, if the prompt takes more than a second; null: none, or not reported.',
+    ),
     retries: z.int().describe('Number of times that it was sent again after a replica failed or refused it.'),
     interrupted: z.boolean().describe('Whether the token counts are those of the last checkpoint.'),
   }),

@@ -122,3 +122,14 @@ export function timeQuery(what: string) {
 
 /** The response of operations that delete. */
 export const deleted = component('Deleted', z.object({ id: z.string(), deleted: z.literal(true) }));
+
+export const prefillProgress = z
+  .object({
+    prompt_tokens: z.int(),
+    done_tokens: z.int().describe('Computed, or cached.'),
+    left_ms: z
+      .int()
+      .nullable()
+      .describe('Time until all are computed, at the speed so far, in milliseconds; null: unknown.'),
+  })
+  .nullable();

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { DIALECTS } from '../../../generation.ts';
 import { perMillion } from './ledger.ts';
 import { operations } from './operation.ts';
-import { component, filterText, pageOf, recommendedSampling, time } from './schemas.ts';
+import { component, filterText, pageOf, prefillProgress, recommendedSampling, time } from './schemas.ts';
 
 const count = z.int();
 const nullableCount = z.int().nullable();
@@ -143,6 +143,9 @@ export const replica = component(
     ),
     slots_in_use: nullableCount.describe(NOT_REPORTED),
     queued: nullableCount.describe(`Requests that are waiting for a slot in the replica. ${NOT_REPORTED}`),
+    prefill: prefillProgress.describe(
+      'Prompts of this instance that it has been processing for more than a second; null: none, or not reported.',
+    ),
     cache_usage: z
       .number()
       .nullable()
