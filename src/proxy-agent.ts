@@ -49,8 +49,19 @@ function valueOf(env: NodeJS.ProcessEnv, name: string): string {
 
 function checkedProxy(env: NodeJS.ProcessEnv, name: string): string {
   const proxy = valueOf(env, name);
-  if (/^https?:\/\//i.test(proxy) && URL.canParse(proxy)) return proxy;
+  const url = /^https?:\/\//i.test(proxy) ? URL.parse(proxy) : null;
+  if (url !== null && isEncoded(url.username) && isEncoded(url.password)) return proxy;
   throw new ProxyVariableError(`${name} must be the URL of a proxy, such as http://proxy.example.org:3128`);
+}
+
+/** Whether undici can decode a user name or password, which it does when it connects. */
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function isExempt(url: URL, env: NodeJS.ProcessEnv): boolean {
@@ -85,8 +96,8 @@ function matches(entry: string, host: string): boolean {
   const network = nameOf(address);
   const width = version === 4 ? 32 : 128;
   const prefix = bits === undefined ? width : Number(bits);
-  const isBlock = isIP(network) === version && prefix >= 0 && prefix <= width && rest.length === 0;
-  if (!isBlock || bits === '') return false;
+  const isBlock = bits === undefined || (/^\d+$/.test(bits) && prefix <= width && rest.length === 0);
+  if (!isBlock || isIP(network) !== version) return false;
   const type = version === 4 ? 'ipv4' : 'ipv6';
   const block = new BlockList();
   block.addSubnet(network, prefix, type);

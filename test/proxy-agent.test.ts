@@ -67,7 +67,7 @@ test('a URL has the proxy of its scheme, unless NO_PROXY has its host', () => {
     ['fd00::/8', 'http://10.1.2.3/', true],
     ['[2001:DB8:0::1]', 'http://[2001:db8::1]/', false],
     ['[2001:db8::1]:8000', 'http://[2001:db8::1]/', true],
-    ['10.1.2.3/33 10.1.2.3/ 10.1.2.3/x /8', 'http://10.1.2.3/', true],
+    ['10.1.2.3/33 10.1.2.3/ 10.1.2.3/x 10.0.0.0/8.5 10.0.0.0/1e1 /8', 'http://10.1.2.3/', true],
     ['10.1.2.3:80', 'http://10.1.2.3/', false],
     ['10.1.2.3:81', 'http://10.1.2.3/', true],
     ['example.org', 'http://a.EXAMPLE.org./', false],
@@ -91,6 +91,8 @@ test('an invalid variable is an error with its name, only for URLs that need a p
   });
   assert.equal(proxyOf(new URL('http://x.test/'), env), null);
   assert.equal(proxyOf(new URL('https://localhost/'), env), null);
+  for (const proxy of ['http://u%zz:secret@proxy:3128', 'http://user:50%@proxy:3128', 'socks5://proxy', 'http://'])
+    assert.throws(() => proxyOf(new URL('http://x.test/'), { HTTP_PROXY: proxy }), { name: 'ProxyVariableError' });
 });
 
 test('a replica is reached through a proxy, with all kinds of requests', async () => {

@@ -10,6 +10,7 @@ import type { Config, ConfigFile } from '../config/schema.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { SocketDirectoryError } from '../engine/socket-directory.ts';
 import { MetricsListenError } from '../http/metrics-endpoint.ts';
+import { ProxyVariableError } from '../proxy-agent.ts';
 import { openLog, type Log, type LogDestination } from '../log.ts';
 import { PROGRAM } from '../program-name.ts';
 import { isReady } from '../routing/readiness.ts';
@@ -225,7 +226,7 @@ function watchSignals(): AbortSignal {
 }
 
 /** Errors whose message contains everything that the operator needs. */
-const EXPLAINED = [ConfigError, HomeError, DatabaseError, SocketDirectoryError, MetricsListenError];
+const EXPLAINED = [ConfigError, HomeError, DatabaseError, SocketDirectoryError, MetricsListenError, ProxyVariableError];
 
 /** Returns the message of a startup error, with advice, or its stack if it is unexpected. */
 async function explain(error: unknown): Promise<string> {

@@ -1,11 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Actor, AuditNote } from '../accounts/audit.ts';
 import type { ModelConfig } from '../config/schema.ts';
-import { namedReplicas, nextReplicaName } from '../config/model.ts';
+import { namedReplicas, nextReplicaName, type ReplicaConfig } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
 import { availableMemory } from '../engine/llama/memory.ts';
 import { ServiceError } from '../errors.ts';
+import { proxyOf, ProxyVariableError } from '../proxy-agent.ts';
 import { PullError } from '../models/errors.ts';
 import {
   defineModel,
@@ -153,7 +154,7 @@ export class ModelRegistry implements AsyncDisposable {
       const { id } = config;
       if (this.#served.has(id)) throw conflict(`The model \`${id}\` already exists.`, 'id');
       for (const [index, replica] of (config.replicas ?? []).entries())
-        this.#checkVariable(replica, `replicas[${index}]`);
+        this.#checkVariables(replica, `replicas[${index}]`);
       await this.#checkFit(config);
       const node = config.replicas ? '' : this.#node;
       const detail = {
@@ -245,7 +246,7 @@ export class ModelRegistry implements AsyncDisposable {
       }
       const name = nextReplicaName(id, replicas);
       const config = validModel({ ...stored.config, replicas: [...replicas, { ...replica, name }] });
-      this.#checkVariable(replica, 'replica');
+      this.#checkVariables(replica, 'replica');
       const { url } = replica;
       await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url }), url);
     });
@@ -321,7 +322,7 @@ export class ModelRegistry implements AsyncDisposable {
   /** Applies the models in the database. `start`: whether new models are started. */
   async #apply(start: boolean): Promise<void> {
     const { revision, models, foreign, defaultModel } = await this.#table.read();
-    const wanted = new Map(models.map((stored) => [stored.config.id, stored]));
+    const wanted = new Map(models.map((stored) => [stored.config.id, this.#withFault(stored)]));
     this.#logHidden(wanted);
     this.#logForeign(foreign);
     for (const [id, { entry, stored }] of this.#served) {
@@ -433,11 +434,22 @@ export class ModelRegistry implements AsyncDisposable {
   }
 
   /** Throws `invalid_value` if the environment variable with the API key of a replica is not set. `path`: its field. */
-  #checkVariable({ apiKeyEnv }: { apiKeyEnv?: string | undefined }, path: string): void {
-    if (apiKeyEnv === undefined || this.#context.secrets.has(apiKeyEnv)) return;
-    throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
-      param: `${path}.api_key_env`,
-    });
+  /** Throws `invalid_value` if this process cannot use a replica with its environment variables. */
+  #checkVariables({ url, apiKeyEnv }: Pick<ReplicaConfig, 'url' | 'apiKeyEnv'>, path: string): void {
+    if (apiKeyEnv !== undefined && !this.#context.secrets.has(apiKeyEnv)) {
+      throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
+        param: `${path}.api_key_env`,
+      });
+    }
+    const fault = proxyFault(url, this.#context.env);
+    if (fault !== null) throw new ServiceError('invalid_value', `${fault}.`, { param: `${path}.url` });
+  }
+
+  /** Another instance, or an earlier process, may have added a model that needs an invalid proxy here. */
+  #withFault(stored: StoredModel): StoredModel {
+    const faults = stored.config.replicas?.map(({ url }) => proxyFault(url, this.#context.env)) ?? [];
+    const fault = stored.fault ?? faults.find((each) => each !== null);
+    return fault == null ? stored : { ...stored, fault };
   }
 
   /** Whether the file of a model is in the models folder, and no other model uses it. */
@@ -464,12 +476,26 @@ export class ModelRegistry implements AsyncDisposable {
   }
 
   #close(closed: Promise<void>): void {
-    const tracked = closed.finally(() => this.#closing.delete(tracked));
+    const tracked = closed
+      // Whatever fails must not end the process, which also serves the other models.
+      .catch((error: unknown) => this.#context.log.error('cannot change a model', { error: error as Error }))
+      .finally(() => this.#closing.delete(tracked));
     this.#closing.add(tracked);
   }
 
   async #closed(): Promise<void> {
     await Promise.all(this.#closing);
+  }
+}
+
+/** Returns why a URL cannot be reached: the variable of its proxy is invalid; null: it is not. */
+function proxyFault(url: string, env: NodeJS.ProcessEnv): string | null {
+  try {
+    proxyOf(new URL(url), env);
+    return null;
+  } catch (error) {
+    if (error instanceof ProxyVariableError) return error.message;
+    throw error;
   }
 }
 

@@ -21,7 +21,7 @@ export interface StoredModel {
   node: string;
   /** Whether its engine should run. */
   loaded: boolean;
-  /** Why its definition in the database cannot be used; absent: it can. `config` then has no replicas. */
+  /** Why it cannot be used, such as an invalid definition in the database; absent: it can. */
   fault?: string;
 }
 

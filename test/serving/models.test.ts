@@ -524,6 +524,34 @@ for (const kind of testDatabases()) {
   });
 }
 
+test('a replica behind an invalid proxy is refused, and an added model with one is down, while others are served', async () => {
+  const kind = testDatabases().find(({ name }) => name === 'SQLite');
+  assert.ok(kind);
+  await using location = await kind.location();
+  const remote = (url: string) => ({ url, dialect: 'openai' });
+  const model = { id: 'test/remote', replicas: [remote('http://remote.invalid')] };
+  {
+    await using first = await startService(undefined, location.env);
+    await (await Management.of(first)).call('POST', '/api/models', model);
+  }
+  const env = { ...location.env, http_proxy: 'http://user:50%@proxy.invalid', no_proxy: '' };
+  await using opened = await openService(undefined, env);
+  await until(() => isReady(opened.service.router.overview()));
+  const operator = await Management.of(opened);
+  const states = async () =>
+    ((await operator.call('GET', '/api/models')).data as Model[]).map(({ id, state }) => [id, state]);
+  assert.deepEqual(await states(), [[MODEL, 'ready'], ['test/remote', 'down']]);
+  const invalid = /HTTP_PROXY must be the URL of a proxy, such as http:\/\/proxy\.example\.org:3128/;
+  assert.match(opened.log(), invalid);
+  const other = { id: 'test/other', replicas: [remote('http://other.invalid')] };
+  await assert.rejects(operator.call('POST', '/api/models', other), invalid);
+  await operator.call('POST', '/api/models', { ...other, replicas: [remote('http://127.0.0.1:9')] });
+  const replica = remote('http://other.invalid');
+  await assert.rejects(operator.call('POST', '/api/replicas', { model: other.id, replica }), invalid);
+  for (const { id } of [model, other]) await operator.call('POST', '/api/models/remove', { model: id });
+  assert.deepEqual(await states(), [[MODEL, 'ready']]);
+});
+
 test('instances on one database share models on other servers, and each has its own engines', async (context) => {
   const kind = testDatabases().find(({ name }) => name === 'PostgreSQL');
   if (!kind) return context.skip('PostgreSQL is not available');
