@@ -123,7 +123,7 @@ export class Service implements AsyncDisposable {
     const registry = owned.use(await openModels({ config, secrets, env, log }, database, router));
     const limiter = owned.use(await openLimiter(config, database, log, clock));
     const plans = new Plans(config.file);
-    if (hasDuties) await recordPlans(database, plans);
+    if (hasDuties) await recordPlans(database, plans, log);
     await warnAboutMissingPlans(database, plans, log);
     const ledger = owned.use(
       await openLedger({
@@ -240,7 +240,7 @@ export class Service implements AsyncDisposable {
     });
     log.info('configuration reloaded', { plans: Object.keys(file.plans) });
     if (fields.length > 0) log.warn('restart the service to apply these fields', { fields });
-    await recordPlans(database, plans);
+    await recordPlans(database, plans, log);
     await warnAboutMissingPlans(database, plans, log);
   }
 

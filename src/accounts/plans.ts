@@ -91,7 +91,7 @@ interface ConfiguredPlans {
  * recorded once, even if several instances read it. The first plans of a new database are not recorded. Rejects with a
  * `DatabaseError`.
  */
-export async function recordPlans(database: Database, plans: Plans): Promise<void> {
+export async function recordPlans(database: Database, plans: Plans, log: Log): Promise<void> {
   const current: ConfiguredPlans = {
     plans: Object.fromEntries(
       plans.list().map(({ name, limits, weight }) => [name, weight === 1 ? limits : { ...limits, weight }]),
@@ -113,11 +113,23 @@ export async function recordPlans(database: Database, plans: Plans): Promise<voi
       .executeTakeFirstOrThrow();
     if (last.value === value) return;
     await transaction.updateTable('settings').set({ value }).where('name', '=', LAST_PLANS).execute();
-    // The value was written by an earlier call of this function.
-    for (const note of changesBetween(JSON.parse(last.value) as ConfiguredPlans, current)) {
+    const before = readPlans(last.value);
+    if (before === null)
+      log.warn('the audit log lacks changes of plans, because the last plans in the database are damaged');
+    for (const note of before === null ? [] : changesBetween(before, current)) {
       await appendAudit(transaction, SERVICE, note);
     }
   });
+}
+
+/** Parses what an earlier call of `recordPlans` wrote. Null: it is damaged. */
+function readPlans(text: string): ConfiguredPlans | null {
+  try {
+    const last = JSON.parse(text) as ConfiguredPlans;
+    return typeof last.plans === 'object' && typeof last.defaultPlan === 'string' ? last : null;
+  } catch {
+    return null;
+  }
 }
 
 function changesBetween(before: ConfiguredPlans, now: ConfiguredPlans): AuditNote[] {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { listAudit } from '../../src/accounts/audit.ts';
 import { recordPlans, Plans } from '../../src/accounts/plans.ts';
+import { SILENT } from '../../src/log.ts';
 import type { Database } from '../../src/database/database.ts';
 import { testDatabases } from '../servers.ts';
 
@@ -18,10 +19,10 @@ for (const kind of testDatabases()) {
     test('changes of the configured plans are in the audit log, plan by plan', async () => {
       await using database = await kind.open();
       const plans = new Plans(first);
-      await recordPlans(database, plans);
+      await recordPlans(database, plans, SILENT);
       assert.deepEqual(await planChanges(database), [], 'the plans of a new database are not a change');
       plans.replace(second);
-      await recordPlans(database, plans);
+      await recordPlans(database, plans, SILENT);
       assert.deepEqual(
         new Set(await planChanges(database)),
         new Set([
@@ -33,13 +34,25 @@ for (const kind of testDatabases()) {
       );
     });
 
+    test('damaged plans in the database are replaced, which is not a change', async () => {
+      await using database = await kind.open();
+      await recordPlans(database, new Plans(first), SILENT);
+      for (const value of ['not json', 'null', '{}']) {
+        await database.kysely.updateTable('settings').set({ value }).where('name', '=', 'plans').execute();
+        await recordPlans(database, new Plans(first), SILENT);
+      }
+      assert.deepEqual(await planChanges(database), []);
+      await recordPlans(database, new Plans(second), SILENT);
+      assert.equal((await planChanges(database)).length, 4);
+    });
+
     test('a change that several instances read is recorded once', async () => {
       await using database = await kind.open();
       // With SQLite, a second connection would block the thread that must release the lock.
       await using other = kind.name === 'SQLite' ? null : await database.again();
       const databases = [database, other ?? database, database, other ?? database];
-      await Promise.all(databases.map((each) => recordPlans(each, new Plans(first))));
-      await Promise.all(databases.map((each) => recordPlans(each, new Plans(second))));
+      await Promise.all(databases.map((each) => recordPlans(each, new Plans(first), SILENT)));
+      await Promise.all(databases.map((each) => recordPlans(each, new Plans(second), SILENT)));
       assert.equal((await planChanges(database)).length, 4);
     });
   });
