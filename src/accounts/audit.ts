@@ -118,12 +118,13 @@ const HOUR_MS = 3_600_000;
 
 /**
  * Rejects with 429 `too_many_changes` if an actor has made `max` changes within the last hour: each is an entry, and entries
- * are kept for a long time. Reads at most `max` rows of an index.
+ * are kept for a long time. `running`: other changes of the actor, without an entry yet. Reads at most `max` rows of an index.
  */
 export async function assertChangeRate(
   { kysely }: Pick<Database, 'kysely'>,
   by: Actor,
   max: number,
+  running: number,
 ): Promise<void> {
   const now = Date.now();
   const earlier = await kysely
@@ -132,7 +133,7 @@ export async function assertChangeRate(
     .where('actor', '=', by.id)
     .where('id', '>=', firstIdAt(now - HOUR_MS))
     .orderBy('id', 'desc')
-    .offset(max - 1)
+    .offset(Math.max(0, max - running - 1))
     .limit(1)
     .executeTakeFirst();
   if (earlier === undefined) return;

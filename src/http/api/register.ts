@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { assertChangeRate } from '../../accounts/audit.ts';
+import { assertChangeRate, type Actor } from '../../accounts/audit.ts';
 import { ID } from '../../accounts/bounds.ts';
 import { keepConnection } from '../../connection-watch.ts';
 import { ServiceError } from '../../errors.ts';
@@ -99,6 +99,21 @@ function maxChangesPerHour({ maxCreatedPerHour }: HttpContext['keyBounds']): num
   return Math.max(MIN_CHANGES, 2 * maxCreatedPerHour);
 }
 
+/** Number of running changes by actor, which are not in the audit log yet. */
+const RUNNING = new Map<string, number>();
+
+/** Counts a change of an actor until it is disposed. `others`: the changes of the same actor that are running now. */
+function running({ actor: by }: Principal): { by: Actor; others: number } & Disposable {
+  const others = RUNNING.get(by.id) ?? 0;
+  RUNNING.set(by.id, others + 1);
+  const end = (): void => {
+    const left = (RUNNING.get(by.id) ?? 0) - 1;
+    if (left > 0) RUNNING.set(by.id, left);
+    else RUNNING.delete(by.id);
+  };
+  return { by, others, [Symbol.dispose]: end };
+}
+
 const EMPTY = new Uint8Array(0);
 
 async function respond(
@@ -128,8 +143,9 @@ async function respond(
       account && principal
         ? authorizedAccount(endpoint, principal, await account.find({ database, ...parts }), account.missing)
         : null;
-    if (principal !== null && isRateBounded(endpoint, principal))
-      await assertChangeRate(database, principal.actor, maxChangesPerHour(context.keyBounds));
+    using changing = principal !== null && isRateBounded(endpoint, principal) ? running(principal) : null;
+    if (changing !== null)
+      await assertChangeRate(database, changing.by, maxChangesPerHour(context.keyBounds), changing.others);
     return await endpoint.handle({
       ...parts,
       database,
