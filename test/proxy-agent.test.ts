@@ -91,8 +91,15 @@ test('an invalid variable is an error with its name, only for URLs that need a p
   });
   assert.equal(proxyOf(new URL('http://x.test/'), env), null);
   assert.equal(proxyOf(new URL('https://localhost/'), env), null);
-  for (const proxy of ['http://u%zz:secret@proxy:3128', 'http://user:50%@proxy:3128', 'socks5://proxy', 'http://'])
-    assert.throws(() => proxyOf(new URL('http://x.test/'), { HTTP_PROXY: proxy }), { name: 'ProxyVariableError' });
+  for (const proxy of [
+    'http://u%zz:secret@proxy:3128',
+    'http://user:50%@proxy:3128',
+    'socks5://proxy',
+    'http://',
+  ])
+    assert.throws(() => proxyOf(new URL('http://x.test/'), { HTTP_PROXY: proxy }), {
+      name: 'ProxyVariableError',
+    });
 });
 
 test('a replica is reached through a proxy, with all kinds of requests', async () => {

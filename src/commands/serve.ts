@@ -226,7 +226,14 @@ function watchSignals(): AbortSignal {
 }
 
 /** Errors whose message contains everything that the operator needs. */
-const EXPLAINED = [ConfigError, HomeError, DatabaseError, SocketDirectoryError, MetricsListenError, ProxyVariableError];
+const EXPLAINED = [
+  ConfigError,
+  HomeError,
+  DatabaseError,
+  SocketDirectoryError,
+  MetricsListenError,
+  ProxyVariableError,
+];
 
 /** Returns the message of a startup error, with advice, or its stack if it is unexpected. */
 async function explain(error: unknown): Promise<string> {

@@ -540,7 +540,10 @@ test('a replica behind an invalid proxy is refused, and an added model with one 
   const operator = await Management.of(opened);
   const states = async () =>
     ((await operator.call('GET', '/api/models')).data as Model[]).map(({ id, state }) => [id, state]);
-  assert.deepEqual(await states(), [[MODEL, 'ready'], ['test/remote', 'down']]);
+  assert.deepEqual(await states(), [
+    [MODEL, 'ready'],
+    ['test/remote', 'down'],
+  ]);
   const invalid = /HTTP_PROXY must be the URL of a proxy, such as http:\/\/proxy\.example\.org:3128/;
   assert.match(opened.log(), invalid);
   const other = { id: 'test/other', replicas: [remote('http://other.invalid')] };
