@@ -1,6 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
 import { availableMemory, planMemory, totalBytes } from '../engine/llama/memory.ts';
+import { loadConfig } from '../config/load.ts';
+import { ServiceError } from '../errors.ts';
+import { modelNamed } from '../nearest.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/errors.ts';
 import { describeSource } from '../models/source.ts';
@@ -180,11 +183,28 @@ async function remove(name: string): Promise<void> {
   const store = await openStore();
   const added = await removeAdded(name, store);
   if (added === null) {
-    for (const file of await store.remove(name)) note(`Removed ${file}`);
+    await removeDownloaded(store, name);
   } else if (added.usedBy !== null) {
     note(`Its file is kept, because ${added.usedBy} uses it.`);
   } else if (added.source !== null) {
     await removeFiles(store, added.source);
+  }
+}
+
+/** Deletes the files of a downloaded model. Throws `conflict` if only the configuration defines the model. */
+async function removeDownloaded(store: ModelStore, name: string): Promise<void> {
+  try {
+    for (const file of await store.remove(name)) note(`Removed ${file}`);
+  } catch (error) {
+    if (!(error instanceof PullError) || error.fault !== 'unknown_model') throw error;
+    const { file } = await loadConfig(process.env, 'none');
+    const id = modelNamed(
+      name,
+      file.models.map((model) => model.id),
+    );
+    if (id === null) throw error;
+    const message = `The configuration defines the model ${id}. To stop serving it, remove it from \`models\` in the configuration file.`;
+    throw new ServiceError('conflict', message, { cause: error });
   }
 }
 

@@ -95,6 +95,13 @@ test('`models remove` keeps a file that another model uses', async () => {
   assert.deepEqual([second.code, existsSync(file)], [0, false], second.stderr);
 });
 
+test('`models remove` says that the configuration defines the model', async () => {
+  await using running = await startWithFile();
+  const { code, stderr } = await runCli(['models', 'remove', MODEL], running.env);
+  assert.equal(code, 1);
+  assert.match(stderr, /The configuration defines the model test\/scripted\. To stop serving it/);
+});
+
 test('`models remove` deletes the file after the running service has canceled its download', async () => {
   await using running = await startWithFile();
   const { env, home, stateOf } = running;
