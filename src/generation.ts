@@ -360,6 +360,20 @@ interface ToolCallDelta {
 type TokenIds = readonly number[];
 
 /**
+ * How many tokens of the prompts of a request have been computed or were cached. Sent between `started` and the first
+ * token by the engines of the service and llama-server.
+ */
+export interface PrefillEvent {
+  type: 'prefill';
+  promptTokens: number;
+  doneTokens: number;
+  /** How many of them were cached. Absent if `started` has reported it. */
+  cachedTokens?: number;
+  /** How long the replica has computed the prompt, in milliseconds. Absent: since `started`. */
+  elapsedMs?: number;
+}
+
+/**
  * The events of a generation. First comes one `started`, then the text and the tool calls, or the vectors of an embedding.
  * Each choice has one `finish` after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts
  * of its arguments; the calls of a choice do not overlap. Reasoning and calls count as completion tokens. A stream that
@@ -398,6 +412,9 @@ export type GenerationEvent =
       usage: Usage;
       usageSource: UsageSource;
     };
+
+/** An event that a replica sends. */
+export type EngineEvent = PrefillEvent | GenerationEvent;
 
 /** An event with generated text. */
 export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;

@@ -1,5 +1,4 @@
 import { ServiceError } from '../errors.ts';
-import type { EngineEvent } from './engine.ts';
 import {
   type GenerationRequest,
   type Sampling,
@@ -19,6 +18,7 @@ import {
   type ToolCall,
   type ToolChoice,
   type Usage,
+  type EngineEvent,
 } from '../generation.ts';
 import { errorBody, readErrorFrame } from '../openai/error-body.ts';
 import { valueBounds } from '../openai/json-body.ts';

@@ -1,5 +1,5 @@
 import type { PullProgress } from '../models/progress.ts';
-import type { Dialect, GenerationEvent, GenerationRequest, RecommendedSampling } from '../generation.ts';
+import type { Dialect, GenerationRequest, RecommendedSampling, EngineEvent } from '../generation.ts';
 import { ServiceError } from '../errors.ts';
 import { isEmbeddingModality } from '../features.ts';
 
@@ -73,21 +73,8 @@ export function ownCapacity(
   return embeds ? { ...capacity, takesTurns: true } : capacity;
 }
 
-/**
- * How many tokens of the prompts of a request have been computed or were cached. Sent between `started` and the first
- * token, at most every `PREFILL_EVENT_MS`, so that short prompts have no such event.
- */
-export interface PrefillEvent {
-  type: 'prefill';
-  promptTokens: number;
-  doneTokens: number;
-}
-
-/** Minimum time between two events of a prefill, in milliseconds. */
+/** Minimum time between two events of a prefill, in milliseconds. Short prompts have no such event. */
 export const PREFILL_EVENT_MS = 1000;
-
-/** An event of an engine of the service. */
-export type EngineEvent = PrefillEvent | GenerationEvent;
 
 /**
  * `sent` is the first event of servers that do not report when a request gets a slot. It means that the request was

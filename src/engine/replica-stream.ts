@@ -9,11 +9,12 @@ import {
   totalChoices,
   type Dialect,
   type CompletionRequest,
-  type GenerationEvent,
   type GenerationRequest,
   echoedPrompts,
   toolsOf,
   UNKNOWN_CONTEXT,
+  type EngineEvent,
+  type GenerationEvent,
 } from '../generation.ts';
 import { LARGE_JSON, LARGE_LIST, readLargeResponse, writeLargeJson } from '../openai/json-thread.ts';
 import { readEmbeddings } from '../openai/embedding-reader.ts';
@@ -35,7 +36,6 @@ import type { ConnectionUser, ReplicaConnections } from './replica-connections.t
 import {
   AccessDenied,
   ConnectionLost,
-  type EngineEvent,
   EngineCrashed,
   noFreeSlot,
   ReplicaRefused,
@@ -481,9 +481,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     const events: EngineEvent[] = [];
     const wasFinished = this.#allFinished;
     try {
-      const added = events as GenerationEvent[]; // Readers only add events, and some never add a `prefill`.
-      if (chunk) reader.push(chunk, added);
-      else if (!this.#complete) reader.end(added);
+      if (chunk) reader.push(chunk, events);
+      else if (!this.#complete) reader.end(events);
     } catch (error) {
       throw this.#request.logprobs !== null && isTooLong(error) ? eventTooLarge() : error;
     } finally {
@@ -499,7 +498,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
    */
   #recordProgress(tokens: number, events: readonly EngineEvent[]): void {
     if (events.length > 0) this.#eventlessTicks = 0;
-    const isPrefill = events[0]?.type === 'prefill';
+    const isPrefill = events.at(-1)?.type === 'prefill';
+    if (isPrefill) this.#silentTicks = 0;
     const parts = isPrefill ? 0 : Math.max(events.length, Number(tokens > this.#tokens));
     if (parts === 0 && !this.#settings.frames) return;
     this.#silentTicks = 0;

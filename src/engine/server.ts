@@ -2,13 +2,13 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { watchConnections } from '../connection-watch.ts';
 import { ServiceError } from '../errors.ts';
-import { totalChoices, type GenerationRequest } from '../generation.ts';
+import { totalChoices, type GenerationRequest, type EngineEvent } from '../generation.ts';
 import type { Log } from '../log.ts';
 import { jsonBody } from '../openai/json-thread.ts';
 import type { Secret } from '../secret.ts';
 import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
 import { errorBody } from '../openai/error-body.ts';
-import { stallLimitMs, type EngineHealthBody, type Engine, type EngineEvent } from './engine.ts';
+import { stallLimitMs, type EngineHealthBody, type Engine } from './engine.ts';
 import {
   COUNT_PATH,
   ENGINE_PROTOCOL,

@@ -4,7 +4,6 @@ import type { Log } from '../log.ts';
 import {
   ConnectionLost,
   EngineCrashed,
-  type PrefillEvent,
   ReplicaRefused,
   type ReplicaClient,
   type ReplicaEvent,
@@ -13,8 +12,9 @@ import { ServiceError } from '../errors.ts';
 import {
   estimatedPromptTokens,
   totalChoices,
-  type GenerationEvent,
   type GenerationRequest,
+  type GenerationEvent,
+  type PrefillEvent,
 } from '../generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
 import type { BacklogEntry } from '../routing/backlog.ts';

@@ -4,7 +4,6 @@ import {
   countTokens,
   NO_USAGE,
   type FinishReason,
-  type GenerationEvent,
   type TextEvent,
   type Tool,
   type ToolEvent,
@@ -13,8 +12,9 @@ import {
   isCutOff,
   toolsOf,
   type GenerationRequest,
+  type GenerationEvent,
+  type PrefillEvent,
 } from '../generation.ts';
-import type { PrefillEvent } from '../engine/engine.ts';
 import { Notes } from '../notes.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
@@ -109,9 +109,10 @@ export class GenerationRecord implements Required<RunningCounts> {
   }
 
   /** Records how much of the prompt was computed. */
-  prefilled({ promptTokens, doneTokens }: PrefillEvent): void {
+  prefilled({ promptTokens, doneTokens, cachedTokens }: PrefillEvent): void {
     this.#promptTokens = promptTokens;
     this.usage.promptTokens = doneTokens;
+    this.usage.cachedTokens = cachedTokens ?? this.usage.cachedTokens;
     this.usageSource = 'engine';
   }
 

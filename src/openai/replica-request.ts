@@ -90,6 +90,8 @@ function formatCompletion(request: CompletionRequest, options: ReplicaRequestOpt
   Object.assign(body, responseFormat(request, dialect));
   if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
   if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
+  // Releases from September 2025 on report the progress of the prompt. Older ones ignore the field.
+  if (dialect === 'llama-server' && stream) body.return_progress = true;
   if (request.tokenIds && stream) body.return_token_ids = true;
   return body;
 }

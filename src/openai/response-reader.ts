@@ -1,16 +1,18 @@
 import {
-  type GenerationEvent,
   type GenerationKind,
   isCutOff,
   type FinishReason,
   type TextEvent,
   type TokenLogprob,
+  type EngineEvent,
+  type GenerationEvent,
+  type PrefillEvent,
 } from '../generation.ts';
 import { readErrorFrame } from './error-body.ts';
 import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';
 import { ChunkTemplate } from './chunk-template.ts';
 import { MAX_EVENT_BYTES, SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
-import { readUsage, UsageMeter, type ReceivedTokens } from './usage.ts';
+import { readCount, readUsage, UsageMeter, type ReceivedTokens } from './usage.ts';
 import { asList, jsonObject } from './values.ts';
 import { readLogprobs } from './logprobs.ts';
 import { unpackLogprobs, type PackedLogprobs, type PackedResponse } from './packed-response.ts';
@@ -65,7 +67,7 @@ export class StreamReader {
    * Returns the events that this chunk completes. Adds them to `events`, so that the caller still receives the events
    * that precede an error.
    */
-  push(chunk: Buffer, events: GenerationEvent[] = []): GenerationEvent[] {
+  push(chunk: Buffer, events: EngineEvent[] = []): EngineEvent[] {
     const token = this.#parser.isBetweenEvents && !this.#ended ? this.#template.read(chunk) : null;
     // A chunk of a choice that has not started, or has finished, is left to the parser.
     const choice = token === null ? undefined : this.#choices.get(token.choice);
@@ -82,13 +84,13 @@ export class StreamReader {
   }
 
   /** Returns the remaining events after the end of the body. Adds them to `events`, like `push`. */
-  end(events: GenerationEvent[] = []): GenerationEvent[] {
+  end(events: EngineEvent[] = []): EngineEvent[] {
     this.#readEvents(() => this.#parser.end(), events);
     if (!this.#ended) this.#finishStream(events);
     return events;
   }
 
-  #readEvents(parse: () => ServerSentEvent[], events: GenerationEvent[]): void {
+  #readEvents(parse: () => ServerSentEvent[], events: EngineEvent[]): void {
     let parsed: ServerSentEvent[];
     try {
       parsed = parse();
@@ -99,7 +101,7 @@ export class StreamReader {
     for (const event of parsed) this.#readEvent(event, events);
   }
 
-  #readEvent({ data, error }: ServerSentEvent, events: GenerationEvent[]): void {
+  #readEvent({ data, error }: ServerSentEvent, events: EngineEvent[]): void {
     if (this.#ended || data === '') return;
     if (data === '[DONE]') {
       this.#finishStream(events);
@@ -127,6 +129,8 @@ export class StreamReader {
         ...(promptTokenIds === null ? {} : { promptTokenIds }),
       });
     }
+    const prefill = readPrefill(chunk.prompt_progress);
+    if (prefill !== null) events.push(prefill);
     const from = events.length;
     for (const choice of choices) this.#readChoice(choice, events);
     const [only] = events.slice(from);
@@ -134,7 +138,7 @@ export class StreamReader {
     if (only?.type === 'token' || only?.type === 'reasoning') this.#template.learn(data, only, usage);
   }
 
-  #readChoice(choice: ReplicaChoice, events: GenerationEvent[]): void {
+  #readChoice(choice: ReplicaChoice, events: EngineEvent[]): void {
     let reader = this.#choices.get(choice.index);
     if (reader === undefined) {
       reader = new ChoiceReader(choice.index, this.#offered);
@@ -143,7 +147,7 @@ export class StreamReader {
     reader.push(choice, this.#meter.completionTokens, events);
   }
 
-  #finishStream(events: GenerationEvent[]): void {
+  #finishStream(events: EngineEvent[]): void {
     if (this.#choices.size === 0) throw incompleteResponse('the stream ended without a choice');
     for (const { finished } of this.#choices.values()) {
       if (!finished) throw incompleteResponse('the stream ended before all choices were finished');
@@ -159,6 +163,18 @@ interface WireChunk {
   usage?: unknown;
   error?: unknown;
   prompt_token_ids?: unknown;
+  /** llama-server. `processed` includes `cache`. */
+  prompt_progress?: unknown;
+}
+
+function readPrefill(value: unknown): PrefillEvent | null {
+  const progress = jsonObject(value);
+  const [promptTokens, doneTokens, cachedTokens, elapsedMs] = ['total', 'processed', 'cache', 'time_ms'].map(
+    (field) => readCount(progress[field]),
+  );
+  if (promptTokens == null || doneTokens == null || cachedTokens == null || elapsedMs == null) return null;
+  if (cachedTokens > doneTokens || doneTokens > promptTokens) return null;
+  return { type: 'prefill', promptTokens, doneTokens, cachedTokens, elapsedMs };
 }
 
 /** vLLM sends the IDs in the first chunk of a chat, and in the first choice of a text completion. */
@@ -414,7 +430,7 @@ export class ChoiceReader {
   }
 
   /** Adds the events of a part. Ignores parts after the finish: some servers send it twice. */
-  push(part: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
+  push(part: ReplicaChoice, completionTokens: number, events: EngineEvent[]): void {
     if (this.#finished) return;
     const from = events.length;
     this.#pushText(part, completionTokens, events);
@@ -438,7 +454,7 @@ export class ChoiceReader {
    * Adds an ID to the last event of its part. Keeps it for a later event if `last` cannot have IDs, as well as the IDs of
    * several tokens: the part may lack the text of the last ones, because they are the start of a character.
    */
-  #addTokenIds(ids: readonly number[], last: GenerationEvent | undefined): void {
+  #addTokenIds(ids: readonly number[], last: EngineEvent | undefined): void {
     for (const id of ids) this.#tokenIds.push(id);
     if (last === undefined || !('completionTokens' in last)) return;
     if (ids.length !== 1) return;
@@ -447,7 +463,7 @@ export class ChoiceReader {
   }
 
   /** Adds reasoning, then text. Log probabilities go with the text if there is any; those of calls are dropped. */
-  #pushText(part: ReplicaChoice, completionTokens: number, events: GenerationEvent[]): void {
+  #pushText(part: ReplicaChoice, completionTokens: number, events: EngineEvent[]): void {
     const { logprobs } = part;
     const text = this.#text.add(part.text, part.reason !== null);
     const reasoning = this.#reasoning.add(part.reasoning, part.reason !== null);
@@ -463,7 +479,7 @@ export class ChoiceReader {
     text: string,
     completionTokens: number,
     logprobs: ReplicaChoice['logprobs'],
-    events: GenerationEvent[],
+    events: EngineEvent[],
   ): void {
     const choice = this.#choice;
     if (logprobs === null || !('parts' in logprobs)) {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { GenerationEvent } from '../generation.ts';
+import type { EngineEvent } from '../generation.ts';
 import { invalidResponse } from './invalid-response.ts';
 import { JsonScanner } from './json-scanner.ts';
 import { WellFormedText } from './well-formed-text.ts';
@@ -125,7 +125,7 @@ export class ToolCallReader {
   }
 
   /** Adds the events that a part completes. Throws `engine_unavailable`. */
-  push(part: ReplicaCall, completionTokens: number, events: GenerationEvent[]): void {
+  push(part: ReplicaCall, completionTokens: number, events: EngineEvent[]): void {
     const call = this.#callOf(part);
     this.#latest = call;
     if (call.ended) {
@@ -150,7 +150,7 @@ export class ToolCallReader {
    * Ends all calls. Arguments that the replica omitted become `{}`, because clients parse them, except those of the last
    * call if the response is cut off.
    */
-  end(completionTokens: number, events: GenerationEvent[], isCutOff: boolean): void {
+  end(completionTokens: number, events: EngineEvent[], isCutOff: boolean): void {
     for (let first = this.#queue[0]; first !== undefined; first = this.#queue[0]) {
       const isIncomplete = isCutOff && first === this.#latest;
       if (!first.hasArguments && !isIncomplete) first.held = '{}';
@@ -217,7 +217,7 @@ export class ToolCallReader {
   }
 
   /** Sends the parts of a call that were held back. */
-  #send(call: Call, completionTokens: number, events: GenerationEvent[]): void {
+  #send(call: Call, completionTokens: number, events: EngineEvent[]): void {
     const choice = this.#choice;
     if (call.number === null) {
       call.number = this.count;

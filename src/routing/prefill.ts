@@ -1,4 +1,4 @@
-import type { PrefillEvent } from '../engine/engine.ts';
+import type { PrefillEvent } from '../generation.ts';
 
 /** Tokens of prompts that a replica computes, and the time until all are computed at the speed so far. */
 export interface PrefillProgress {
@@ -27,10 +27,10 @@ export class Prefill implements PrefillProgress {
     this.#cachedTokens = cachedTokens;
   }
 
-  report({ promptTokens, doneTokens }: PrefillEvent, nowMs: number): void {
+  report({ promptTokens, doneTokens, elapsedMs }: PrefillEvent, nowMs: number): void {
     this.promptTokens = promptTokens;
     this.doneTokens = doneTokens;
-    this.elapsedMs = nowMs - this.#slotAtMs;
+    this.elapsedMs = elapsedMs ?? nowMs - this.#slotAtMs;
     const computed = doneTokens - this.#cachedTokens;
     this.leftMs = computed > 0 ? Math.round((this.elapsedMs / computed) * (promptTokens - doneTokens)) : null;
   }

@@ -11,9 +11,14 @@ import {
   KEEP_ALIVE_FRAME,
   readEngineRequest,
 } from '../../src/engine/engine-protocol.ts';
-import type { EngineEvent } from '../../src/engine/engine.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { FINISH_REASONS, type GenerationRequest, NO_USAGE, REASONING_EFFORTS } from '../../src/generation.ts';
+import {
+  FINISH_REASONS,
+  type GenerationRequest,
+  NO_USAGE,
+  REASONING_EFFORTS,
+  type EngineEvent,
+} from '../../src/generation.ts';
 import { jsonObject, type JsonObject } from '../../src/openai/values.ts';
 import { chat, text } from '../openai/samples.ts';
 

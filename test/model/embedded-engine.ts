@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { copyFile, open } from 'node:fs/promises';
-import type { EngineEvent } from '../../src/engine/engine.ts';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
 import { ServiceError } from '../../src/errors.ts';
@@ -12,6 +11,7 @@ import type {
   TextRequest,
   TokenLogprob,
   Usage,
+  EngineEvent,
 } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
 import { readGguf } from '../../src/models/gguf.ts';

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { ServiceError } from '../../src/errors.ts';
-import type { EngineEvent } from '../../src/engine/engine.ts';
-import type { GenerationRequest, Usage } from '../../src/generation.ts';
+import type { GenerationRequest, Usage, EngineEvent } from '../../src/generation.ts';
 import {
   type Completion,
   always,

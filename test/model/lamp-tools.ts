@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { EngineEvent } from '../../src/engine/engine.ts';
-import type { Tool, ToolCall } from '../../src/generation.ts';
+import type { Tool, ToolCall, EngineEvent } from '../../src/generation.ts';
 
 export const COLOR: Tool = {
   name: 'set_color',

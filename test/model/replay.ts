@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { JobChoice, type Job, type JobChoiceOptions } from '../../src/engine/llama/job.ts';
 import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
-import type { EngineEvent } from '../../src/engine/engine.ts';
-import type { FinishReason } from '../../src/generation.ts';
+import type { FinishReason, EngineEvent } from '../../src/generation.ts';
 
 /** The output of a choice. */
 export interface Output {

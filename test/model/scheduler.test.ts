@@ -7,10 +7,10 @@ import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.t
 import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
 import { Scheduler } from '../../src/engine/llama/scheduler.ts';
 import { ServiceError } from '../../src/errors.ts';
-import type { EngineEvent } from '../../src/engine/engine.ts';
 import { SILENT } from '../../src/log.ts';
 import { NO_END } from '../default-model.ts';
 import { until } from './embedded-engine.ts';
+import type { EngineEvent } from '../../src/generation.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const SLOTS = 2;

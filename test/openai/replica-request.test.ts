@@ -49,6 +49,16 @@ test('streaming requests ask for usage, and for usage in every chunk if it cover
   }
 });
 
+test('llama-server is asked for the progress of prompts in streams', () => {
+  const progress = (dialect: ServerDialect, stream: boolean) =>
+    to(dialect, chat({ stream }).request).return_progress;
+  assert.deepEqual(
+    SERVERS.filter((dialect) => progress(dialect, true) === true),
+    ['llama-server'],
+  );
+  assert.equal(progress('llama-server', false), undefined);
+});
+
 test('token IDs are requested in streams', () => {
   const request = { ...chat({ stream: true }).request, tokenIds: true };
   assert.equal(to('vllm', request).return_token_ids, true);

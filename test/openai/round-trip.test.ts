@@ -4,6 +4,7 @@ import * as fc from 'fast-check';
 import {
   countTokens,
   NO_USAGE,
+  type EngineEvent,
   type GenerationEvent,
   type CompletionRequest,
   type TextEvent,
@@ -126,7 +127,7 @@ function write({ request, events }: Generation): Buffer {
   return Buffer.from(events.map((event) => formatter.format(event)).join(KEEP_ALIVE) + formatter.end);
 }
 
-function read(kind: 'chat' | 'text', wire: Buffer, cuts: readonly number[]): GenerationEvent[] {
+function read(kind: 'chat' | 'text', wire: Buffer, cuts: readonly number[]): EngineEvent[] {
   const reader = new StreamReader(kind);
   const offsets = [...cuts.map((cut) => cut % (wire.length + 1)), 0, wire.length].sort((a, b) => a - b);
   const events = offsets.slice(1).flatMap((to, index) => reader.push(wire.subarray(offsets[index], to)));
@@ -166,7 +167,7 @@ test('every frame is one line of JSON after "data: "', () => {
 });
 
 /** Returns the text, the reasoning and the calls of a choice. */
-function contentOf(events: readonly GenerationEvent[], choice: number) {
+function contentOf(events: readonly EngineEvent[], choice: number) {
   const content = { text: '', reasoning: '', calls: [] as { id: string; name: string; arguments: string }[] };
   for (const event of events) {
     if (!('completionTokens' in event) || event.choice !== choice) continue;

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
-import type { GenerationEvent } from '../../src/generation.ts';
+import type { EngineEvent, GenerationEvent } from '../../src/generation.ts';
 import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
 import { MAX_EVENT_BYTES } from '../../src/openai/sse.ts';
 import { finish, reasoning, refuses, started, token } from './samples.ts';
 
 /** Reads a stream of these frames. Does not add `[DONE]`. */
-function read(kind: 'chat' | 'text', ...frames: (object | string)[]): GenerationEvent[] {
+function read(kind: 'chat' | 'text', ...frames: (object | string)[]): EngineEvent[] {
   const reader = new StreamReader(kind);
   const wire = frames.map(
     (frame) => `data: ${typeof frame === 'string' ? frame : JSON.stringify(frame)}\n\n`,
@@ -53,6 +53,40 @@ test('without usage, deltas are counted and the source is estimated', () => {
     usage: { promptTokens: 0, completionTokens: 2, cachedTokens: 0, reasoningTokens: 0 },
     usageSource: 'estimated',
   });
+});
+
+test('the progress of a prompt that llama-server reports precedes the first token, if it is plausible', () => {
+  // As release b6400 and later send it.
+  const progress = (processed: number, cache = 128) => ({
+    choices: [{ finish_reason: null, index: 0, delta: { role: 'assistant', content: null } }],
+    object: 'chat.completion.chunk',
+    prompt_progress: { total: 631, cache, processed, time_ms: 2427 },
+  });
+  const prefill = { type: 'prefill', promptTokens: 631, cachedTokens: 128, elapsedMs: 2427 } as const;
+  assert.deepEqual(
+    read(
+      'chat',
+      progress(128),
+      progress(631),
+      progress(632),
+      progress(127),
+      progress(200, -1),
+      delta('a'),
+      stop,
+    ),
+    [
+      started(null, null),
+      { ...prefill, doneTokens: 128 },
+      { ...prefill, doneTokens: 631 },
+      token('a'),
+      finish('stop'),
+      {
+        ...end,
+        usage: { promptTokens: 0, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0 },
+        usageSource: 'estimated',
+      },
+    ],
+  );
 });
 
 test('tokens after the last usage are counted', () => {

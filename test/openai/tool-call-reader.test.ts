@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from 'fast-check';
 import { ServiceError } from '../../src/errors.ts';
-import type { GenerationEvent } from '../../src/generation.ts';
+import type { EngineEvent } from '../../src/generation.ts';
 import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
 import { finish, refuses, token, toolArguments, toolCall } from './samples.ts';
 
@@ -12,27 +12,27 @@ const delta = (...tool_calls: unknown[]) => ({ choices: [{ index: 0, delta: { to
 const end = (finish_reason: string) => ({ choices: [{ index: 0, delta: {}, finish_reason }] });
 
 /** Reads a stream of these frames. Returns the events between `started` and `end`, without counts. */
-function read(...frames: object[]): GenerationEvent[] {
+function read(...frames: object[]): EngineEvent[] {
   return uncounted(readAll(...frames)).slice(1, -1);
 }
 
-function readAll(...frames: object[]): GenerationEvent[] {
+function readAll(...frames: object[]): EngineEvent[] {
   return readOffered([], ...frames);
 }
 
 /** Reads the stream of a request with these functions. */
-function readOffered(offered: readonly string[], ...frames: object[]): GenerationEvent[] {
+function readOffered(offered: readonly string[], ...frames: object[]): EngineEvent[] {
   const reader = new StreamReader('chat', undefined, offered);
   const wire = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join('');
   return [...reader.push(Buffer.from(wire)), ...reader.end()];
 }
 
-function readWhole(message: object, finish_reason = 'tool_calls'): GenerationEvent[] {
+function readWhole(message: object, finish_reason = 'tool_calls'): EngineEvent[] {
   const body = JSON.stringify({ choices: [{ index: 0, message, finish_reason }] });
   return uncounted(readResponse('chat', body)).slice(1, -1);
 }
 
-function uncounted(events: readonly GenerationEvent[]): GenerationEvent[] {
+function uncounted(events: readonly EngineEvent[]): EngineEvent[] {
   return events.map((event) => ('completionTokens' in event ? { ...event, completionTokens: 1 } : event));
 }
 
@@ -409,7 +409,7 @@ describe('invalid tool calls', () => {
     fc.assert(
       fc.property(deltas, fc.boolean(), (list, cut) => {
         const frames = list.map((tool_calls) => ({ choices: [{ index: 0, delta: { tool_calls } }] }));
-        let events: GenerationEvent[];
+        let events: EngineEvent[];
         try {
           events = read(...frames, end(cut ? 'length' : 'stop'));
         } catch (error) {
@@ -439,7 +439,7 @@ it('sends characters that are split between two parts whole, and no half of one'
   const call = (name: string, args: string) =>
     delta({ index: 0, id: 'a', function: { name, arguments: args } });
   const more = (args: string) => delta({ index: 0, function: { arguments: args } });
-  const textOf = (events: readonly GenerationEvent[]) =>
+  const textOf = (events: readonly EngineEvent[]) =>
     events.flatMap((event) => (event.type === 'tool-arguments' ? [event.text] : [])).join('');
   const split = read(call('f', '{"a":"\ud83d'), more('\ude42"}'), end('tool_calls'));
   assert.ok(split.every((event) => event.type !== 'tool-arguments' || event.text.isWellFormed()));

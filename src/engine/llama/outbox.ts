@@ -1,5 +1,4 @@
-import type { TextEvent, TokenLogprob, ToolEvent } from '../../generation.ts';
-import type { EngineEvent } from '../engine.ts';
+import type { TextEvent, TokenLogprob, ToolEvent, EngineEvent } from '../../generation.ts';
 
 type ToolArguments = Extract<ToolEvent, { type: 'tool-arguments' }>;
 

@@ -4,7 +4,6 @@ import {
   countTokens,
   NO_USAGE,
   type EmbeddingRequest,
-  type GenerationEvent,
   type GenerationRequest,
   type TextEvent,
   type ToolEvent,
@@ -12,8 +11,10 @@ import {
   echoedPrompts,
   type GenerationKind,
   promptTexts,
+  type EngineEvent,
+  type GenerationEvent,
 } from '../../generation.ts';
-import type { ModelDescription, Engine, EngineEvent, EngineHealth } from '../engine.ts';
+import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
 import {
   planCompletions,
   tokenId,

@@ -4,8 +4,7 @@ import * as fc from 'fast-check';
 import { EventFrameReader, formatFrame } from '../../../src/engine/engine-protocol.ts';
 import { Job } from '../../../src/engine/llama/job.ts';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
-import type { EngineEvent } from '../../../src/engine/engine.ts';
-import type { TokenLogprob } from '../../../src/generation.ts';
+import type { TokenLogprob, EngineEvent } from '../../../src/generation.ts';
 
 const token = (
   choice: number,
