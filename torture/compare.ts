@@ -65,8 +65,10 @@ function whyRowExpected({ outcome, received, status, request }: RequestRecord): 
   if (outcome.kind === 'complete') return 'the caller received a complete response';
   if (received > 0) return `the caller received ${received} tokens`;
   if (status === 200 && request.streamed) return 'the stream had started';
-  // The row is opened before a replica is selected.
-  if (outcome.kind === 'refused' && outcome.code === 'engine_unavailable') return 'replicas were tried';
+  // The row is opened before a replica is selected, except to count a prompt for a calendar limit.
+  const isCounted = request.caller.plan === 'budget';
+  if (outcome.kind === 'refused' && outcome.code === 'engine_unavailable' && !isCounted)
+    return 'replicas were tried';
   return null;
 }
 
