@@ -416,17 +416,19 @@ export class NativeContext {
     assert(this.#added === this.#batch && this.#batch > 0, 'the batch is not full');
     this.#decoding = true;
     this.#batch = 0;
-    const [startedAt, usage] = [performance.now(), process.cpuUsage()];
+    const threads = this.#threads;
+    const startedAt = performance.now();
+    const usage = threads === null ? undefined : process.cpuUsage();
     try {
       await this.#native.decodeBatch();
       this.#copied.clear();
     } finally {
       this.#decoding = false;
     }
-    if (this.#threads === null) return;
+    if (threads === null) return;
     const { user, system } = process.cpuUsage(usage);
-    this.#threads.observe(performance.now() - startedAt, (user + system) / 1000);
-    this.#native.setThreads(this.#threads.current);
+    threads.observe(performance.now() - startedAt, (user + system) / 1000);
+    this.#native.setThreads(threads.current);
   }
 
   /** Samples the next token at a logit index of the last decode, and updates the sampler's state. */
