@@ -254,14 +254,18 @@ export function tooLongRun(piece: string, maxRun: number, param: string): Servic
 /** Whether a chat is rendered on the thread because of its size. */
 function isLarge({ messages, tools, templateVariables }: ChatRequest): boolean {
   if (messages.length > MAX_MESSAGES_HERE) return true;
-  let characters = JSON.stringify([tools, templateVariables]).length;
+  let characters = 0;
   for (const message of messages) {
     characters += message.content?.length ?? 0;
     if (message.role !== 'assistant') continue;
     characters += message.reasoning?.length ?? 0;
     for (const call of message.toolCalls) characters += call.arguments.length + CALL_CHARACTERS;
   }
-  return characters > MAX_CHARACTERS_HERE;
+  // Last, because a long conversation is large without its tools.
+  return (
+    characters > MAX_CHARACTERS_HERE ||
+    characters + JSON.stringify([tools, templateVariables]).length > MAX_CHARACTERS_HERE
+  );
 }
 
 /** Bounds for a chat that is rendered in the thread that samples, where it takes at most about 10 ms. */
