@@ -11,9 +11,9 @@ import { accountOfBudget, budgetConditions, keyConditions } from './account-cond
 import type { Channel, Channels } from './channels.ts';
 import { HOST, InstanceConditions, type Observation } from './conditions.ts';
 import { Finder, hasPassed } from './finder.ts';
-import { readOutage, writeOutage, type SentOutage } from './outage-file.ts';
+import { readOutage, writeOutage } from './outage-file.ts';
 import { Outbox } from './outbox.ts';
-import { AlertStore, RESOLVE_MS, type Silence } from './store.ts';
+import { AlertStore, RESOLVE_MS, type SentOutage, type Silence } from './store.ts';
 import { Traffic } from './traffic.ts';
 import { conditionOf } from './types.ts';
 

@@ -1,12 +1,6 @@
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Alert, LocalMessage } from './store.ts';
-
-/** An alert that was sent without the database, and its messages. */
-export interface SentOutage {
-  alert: Alert;
-  messages: LocalMessage[];
-}
+import type { SentOutage } from './store.ts';
 
 /**
  * Writes an alert that was sent without the database to the data directory. A restart continues with it, so that its

@@ -83,7 +83,7 @@ export interface CheckResult {
   /** Conditions that this instance cannot judge now. Their alerts stay as they are. */
   kept: ReadonlySet<string>;
   /** An alert that fired without the database; null: none. */
-  outage: { alert: Alert; messages: readonly LocalMessage[] } | null;
+  outage: SentOutage | null;
   /** Whether to resolve the alerts whose condition no instance has found for `RESOLVE_MS`. */
   resolves: boolean;
   /** The channels that get a message about each new alert. */
@@ -109,6 +109,14 @@ export interface LocalMessage {
   sentAt: number | null;
   error: string | null;
 }
+
+/** An alert that fired without the database, and its messages. */
+export interface SentOutage {
+  alert: Alert;
+  messages: LocalMessage[];
+}
+
+type NewAlert = Omit<Alert, 'firedAt' | 'resolvedAt'> & { firedAt: number | RawBuilder<number> };
 
 type Executor = Kysely<Schema> | Transaction<Schema>;
 
@@ -390,22 +398,8 @@ export class AlertStore {
     channels: readonly string[],
   ): Promise<string | null> {
     const id = randomUUIDv7();
-    const { numInsertedOrUpdatedRows: count } = await transaction
-      .insertInto('alerts')
-      .values({
-        id,
-        dedupe_key: key,
-        condition: key,
-        type,
-        title,
-        body: text,
-        fired_at: this.#time(),
-        seen_at: this.#time(),
-        resolved_at: null,
-      })
-      .onConflict((conflict) => conflict.column('dedupe_key').doNothing())
-      .executeTakeFirst();
-    if (!count) return null;
+    const alert = { id, condition: key, type, title, text, firedAt: this.#time() };
+    if (!(await this.#insert(transaction, alert, key))) return null;
     await this.#queue(transaction, id, 'firing', channels);
     return id;
   }
@@ -414,34 +408,16 @@ export class AlertStore {
    * Inserts an alert that fired without the database, with its messages. It does not depend on other alerts about the same
    * condition, because it was sent and must be resolved.
    */
-  async #adopt(
-    transaction: Transaction<Schema>,
-    { alert, messages }: NonNullable<CheckResult['outage']>,
-  ): Promise<void> {
-    const { id, condition, type, title, text, firedAt } = alert;
-    const { numInsertedOrUpdatedRows: count } = await transaction
-      .insertInto('alerts')
-      .values({
-        id,
-        dedupe_key: freeKey(alert),
-        condition,
-        type,
-        title,
-        body: text,
-        fired_at: firedAt,
-        seen_at: this.#time(),
-        resolved_at: null,
-      })
-      // It was inserted before, if the instance ended after that.
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirst();
-    if (!count || messages.length === 0) return;
+  async #adopt(transaction: Transaction<Schema>, { alert, messages }: SentOutage): Promise<void> {
+    // It was inserted before, if the instance ended after that.
+    const isNew = await this.#insert(transaction, alert, freeKey(alert));
+    if (!isNew || messages.length === 0) return;
     await transaction
       .insertInto('alert_messages')
       .values(
         messages.map((message) => ({
           id: message.id,
-          alert_id: id,
+          alert_id: alert.id,
           event: 'firing' as const,
           channel: message.channel,
           state: message.state,
@@ -453,6 +429,30 @@ export class AlertStore {
         })),
       )
       .execute();
+  }
+
+  /** Returns false if the alert, or another one with the same `dedupeKey`, was inserted before. */
+  async #insert(
+    transaction: Transaction<Schema>,
+    { id, condition, type, title, text, firedAt }: NewAlert,
+    dedupeKey: string,
+  ): Promise<boolean> {
+    const { numInsertedOrUpdatedRows: count } = await transaction
+      .insertInto('alerts')
+      .values({
+        id,
+        dedupe_key: dedupeKey,
+        condition,
+        type,
+        title,
+        body: text,
+        fired_at: firedAt,
+        seen_at: this.#time(),
+        resolved_at: null,
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst();
+    return Boolean(count);
   }
 
   /** Resolves the alerts whose condition no instance has found for `RESOLVE_MS`. Returns their IDs. */
