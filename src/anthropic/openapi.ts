@@ -7,6 +7,7 @@ import {
   KEY_OR_HEADER,
   list,
   MODEL_ERRORS,
+  nothing,
   nullable,
   object,
   objectOfOtherType,
@@ -101,7 +102,6 @@ const signature = { ...string, description: 'Of an earlier response to the same 
 const thinking = typed('thinking', { thinking: string, signature });
 const toolUse = typed('tool_use', { id, name: { ...string, minLength: 1 }, input: { type: 'object' } });
 
-const nothing = { type: 'null' };
 const stopReason = nullable({ enum: ['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal'] });
 const stop = { stop_reason: stopReason, stop_sequence: nullable(string), stop_details: nothing };
 const index = integer;

@@ -13,6 +13,14 @@ interface Equivalents {
   readonly use: Readonly<Partial<Record<TextApi, readonly string[]>>>;
 }
 
+/** The fields for the format of the text. */
+const FORMAT: Equivalents['use'] = {
+  chat: ['response_format'],
+  text: ['response_format'],
+  responses: ['text.format'],
+  messages: ['output_config.format'],
+};
+
 /** Fields of the other APIs of this service and of other servers. Without them, the response would mean something else. */
 const EQUIVALENTS: readonly Equivalents[] = [
   {
@@ -51,12 +59,7 @@ const EQUIVALENTS: readonly Equivalents[] = [
   {
     names: ['response_format', 'output_format', 'text'],
     neutral: [{ type: 'text' }],
-    use: {
-      chat: ['response_format'],
-      text: ['response_format'],
-      responses: ['text.format'],
-      messages: ['output_config.format'],
-    },
+    use: FORMAT,
   },
   {
     // vLLM, SGLang, llama-server and Ollama.
@@ -73,12 +76,7 @@ const EQUIVALENTS: readonly Equivalents[] = [
       'format',
     ],
     neutral: [''],
-    use: {
-      chat: ['response_format'],
-      text: ['response_format'],
-      responses: ['text.format'],
-      messages: ['output_config.format'],
-    },
+    use: FORMAT,
   },
   {
     names: ['output_config'],

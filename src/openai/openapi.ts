@@ -370,7 +370,8 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
 
 const string = { type: 'string' };
 const integer = { type: 'integer', minimum: 0 };
-export const nullable = (schema: object): object => ({ anyOf: [schema, { type: 'null' }] });
+export const nothing = { type: 'null' };
+export const nullable = (schema: object): object => ({ anyOf: [schema, nothing] });
 export const list = (items: object): object => ({ type: 'array', items });
 export const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
 

@@ -8,6 +8,7 @@ import {
   object,
   objectOfOtherType,
   objectSchema,
+  nothing,
   reference,
   looseSchema,
   strictSchema,
@@ -56,7 +57,6 @@ const toolName = object(
   'namespace',
 );
 const grammar = { syntax: string, definition: string };
-const nothing = { type: 'null' };
 const logprobs = list(
   object({
     token: string,
