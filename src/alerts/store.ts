@@ -466,7 +466,7 @@ export class AlertStore {
       .execute();
     const ids = resolved.map(({ id }) => id);
     if (ids.length === 0) return ids;
-    // Nobody has heard of these, so there is nothing to take back.
+    // These were never sent, so their receivers need not learn that the alerts are resolved.
     await transaction
       .updateTable('alert_messages')
       .set({ state: 'silenced' })
@@ -534,7 +534,7 @@ export class AlertStore {
   }
 
   /**
-   * Selects the messages that may be sent now. A silence holds back only what the receiver cannot have heard of: a message
+   * Selects the messages that may be sent now. A silence holds back only what the receiver cannot know yet: a message
    * whose first attempt was made is sent, and so is the message that its alert is resolved. That one waits until the first
    * one was sent or has failed.
    */

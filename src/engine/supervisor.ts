@@ -29,7 +29,7 @@ export interface SupervisorOptions {
   stallMs: number;
   /** Time without progress after which a loading engine is killed, in milliseconds. */
   loadStallMs: number;
-  /** Deletes what an engine leaves that was killed. Never rejects. */
+  /** Deletes the files of an engine that was killed. Never rejects. */
   cleanUp?: () => Promise<void>;
   log: Log;
 }

@@ -239,7 +239,7 @@ class GenerationIterator implements Generation {
     if (step.done) return this.#finish();
     const { value } = step;
     if (value.type === 'prefill') {
-      // A replica that continues a response computes its prompt again, for which nobody pays.
+      // A replica that continues a response computes its prompt again, which is not charged.
       if (this.#record.firstTokenAtMs === null) this.#prefilled(value);
       return this.next();
     }

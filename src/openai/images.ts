@@ -124,7 +124,7 @@ export function readImageDetail(value: unknown, path: string): ImageDetail | nul
 
 const IMAGE = 'a PNG, JPEG, GIF or WebP image';
 
-/** Reads the file of an image. Its bytes tell the format, because clients often label images wrongly. */
+/** Reads the file of an image. Its bytes determine the format, because clients often label images wrongly. */
 function readFile(given: string, path: string): ReadImage {
   let base64 = given;
   let file = decode(base64);

@@ -95,7 +95,7 @@ class Conversation {
     return this.#turns.messagesOrEmpty();
   }
 
-  /** Calls can stand for the text of the assistant, and tools can have nothing to return. */
+  /** The assistant can call tools instead of writing text, and tools can return nothing. */
   #content(message: RequestBody, role: Role, path: string): Content {
     const value = message.raw(fields.messageContent);
     if (value === null && (role === 'system' || role === 'user')) throw missing(path);

@@ -303,7 +303,7 @@ export class ModelRegistry implements AsyncDisposable {
         if ((await this.#table.revision()) !== this.#revision) await this.#change(async () => {});
         this.#failing = false;
       } catch (error) {
-        // Whatever fails must not end the process, which also serves the other models.
+        // No failure may end the process, which also serves the other models.
         if (!this.#failing)
           this.#context.log.error('cannot read the added models', { error: error as Error });
         this.#failing = true;
@@ -433,8 +433,7 @@ export class ModelRegistry implements AsyncDisposable {
     checkFit(id, footprint, this.#context.gate.possibleBytes(footprint, model), kept);
   }
 
-  /** Throws `invalid_value` if the environment variable with the API key of a replica is not set. `path`: its field. */
-  /** Throws `invalid_value` if this process cannot use a replica with its environment variables. */
+  /** Throws `invalid_value` if this process cannot use a replica with its environment variables. `path`: its field. */
   #checkVariables({ url, apiKeyEnv }: Pick<ReplicaConfig, 'url' | 'apiKeyEnv'>, path: string): void {
     if (apiKeyEnv !== undefined && !this.#context.secrets.has(apiKeyEnv)) {
       throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
@@ -477,7 +476,7 @@ export class ModelRegistry implements AsyncDisposable {
 
   #close(closed: Promise<void>): void {
     const tracked = closed
-      // Whatever fails must not end the process, which also serves the other models.
+      // No failure may end the process, which also serves the other models.
       .catch((error: unknown) => this.#context.log.error('cannot change a model', { error: error as Error }))
       .finally(() => this.#closing.delete(tracked));
     this.#closing.add(tracked);

@@ -273,7 +273,7 @@ const MAX_MESSAGES_HERE = 256;
 const MAX_CHARACTERS_HERE = 65_536;
 const MAX_WORK_HERE = 20_000;
 
-/** Stands for the work of a call of a tool, and of a call of the tokenizer, besides its text. */
+/** The work of a tool call, and of a call of the tokenizer, in addition to its text. */
 const CALL_CHARACTERS = 64;
 
 /** The words before the number of tokens in the error message. */
