@@ -9,6 +9,8 @@ export interface CallerKey {
   account: string;
   keyId: string;
   key: string;
+  /** The plan of the account. */
+  plan: string;
 }
 
 /** A request, and its expected row in the ledger. */

@@ -86,7 +86,7 @@ function record(
   return {
     request: {
       clientRequestId: 'torture-1',
-      caller: { account: 'acct_1', keyId: 'key_1', key: '' },
+      caller: { account: 'acct_1', keyId: 'key_1', key: '', plan: 'roomy' },
       instance: 0,
       model: 'torture/embedded',
       endpoint: 'chat',
