@@ -132,9 +132,12 @@ describe('tools in the playground', WITH_BROWSER, () => {
     await restart();
     await send({ reasoning: 'First this, then that. '.repeat(4), text: 'Done.', tokenMs: 15 });
     const summary = last().locator('summary').filter({ hasText: 'Reasoning' });
-    // With the keyboard, because the page scrolls during the stream, and a click can miss.
-    await summary.press('Enter');
-    await last().getByText('First this, then that.').waitFor();
+    const reasoning = last().getByText('First this, then that.');
+    // With the keyboard, because the page scrolls during the stream, and a click can miss. A busy page can miss a key too.
+    await until(async () => {
+      if (!(await reasoning.isVisible())) await summary.press('Enter');
+      return await reasoning.isVisible();
+    });
     await last().getByText('Done.').waitFor();
     await last()
       .getByText(/Reasoning · \d+ tokens/)
