@@ -205,7 +205,7 @@ export class Alerts implements AsyncDisposable {
     const firing = new Set(await this.store.firing());
     const findings = await Promise.all(this.#finders.map((finder) => finder.find(now, firing)));
     const kept = new Set(findings.flatMap((each) => each.kept));
-    // Until a check has worked again, the outage of this instance goes on.
+    // The outage of this instance ends only when a check has worked again.
     if (this.#outage !== null) kept.add(OUTAGE);
     const outage = this.#outage?.sent ?? null;
     const recorded = await this.store.record({

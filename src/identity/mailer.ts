@@ -35,7 +35,7 @@ export class Mailer implements AsyncDisposable {
 
   /**
    * Sends an email. Rejects if the mail server does not accept it, and when `signal` is aborted. Waits for 10 minutes for
-   * each response, because a server that has the email may deliver it even if nobody waits for its response
+   * each response, because a server that has the email may deliver it even after the sender has given up
    * (https://www.rfc-editor.org/rfc/rfc5321#section-4.5.3.2.6).
    */
   async deliver({ id, ...email }: Email, signal?: AbortSignal): Promise<void> {
