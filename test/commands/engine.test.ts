@@ -77,28 +77,29 @@ describe('sluice engine llama that loads a model', { skip: process.platform !== 
     assert.deepEqual(await once(child, 'exit'), [null, 'SIGINT']);
   });
 
+  /** Before it listens, Node as the first process of a container loses SIGTERM, and in rare moments dies of it. */
+  const SAY_WHEN_LISTENING = `process.on('newListener', (event) => {
+    if (event === 'SIGTERM') process.nextTick(() => process.stderr.write('Listening.'));
+  })`;
   const UNSHARE = ['--pid', '--fork', '--kill-child', '--mount-proc'];
   const skip = spawnSync('unshare', [...UNSHARE, 'true']).status !== 0 && 'needs PID namespaces';
   it('exits on SIGTERM as the first process of a container', { skip }, async (context) => {
     const { args, pipe } = waiting(context);
     const child = spawn('unshare', [...UNSHARE, process.execPath, ...args], {
       stdio: ['ignore', 'ignore', 'pipe'],
+      env: {
+        ...process.env,
+        NODE_OPTIONS: `--import "data:text/javascript,${encodeURIComponent(SAY_WHEN_LISTENING)}"`,
+      },
     });
     context.after(() => child.kill('SIGKILL'));
     const output = collectOutput(child);
     const exited = once(child, 'exit');
     let hasExited = false;
     void exited.then(() => (hasExited = true));
-    // Until it listens to signals, they are lost. Before it opens the file, it exits at once.
-    await until(() => {
-      try {
-        const first = Number(read(child.pid, `task/${child.pid}/children`));
-        if (first > 0) process.kill(first, 'SIGTERM');
-      } catch {
-        return hasExited;
-      }
-      return output.stderr.includes('Interrupted.');
-    });
+    await until(() => output.stderr.includes('Listening.'));
+    process.kill(Number(read(child.pid, `task/${child.pid}/children`)), 'SIGTERM');
+    await until(() => output.stderr.includes('Interrupted.'));
     // It exits when the file is open.
     await until(() => hasExited || hasReader(pipe));
     assert.deepEqual(await exited, [143, null]);

@@ -157,8 +157,8 @@ test('no slot starves or gets more tokens than it has pending, and a batch never
       (pending, batchTokens, promptTokenMs, durations) => {
         const all = slots(...pending);
         const steps = planner(all, promptTokenMs, batchTokens);
-        /** Consecutive steps with prompts, and those without the oldest one. */
-        let [prefills, withoutOldest] = [0, 0];
+        /** Consecutive steps for which slots that decode wait, and those with prompts but the oldest one. */
+        let [waits, withoutOldest] = [0, 0];
         for (let step = 0; all.some((slot) => slot.pending > 1); step++) {
           const total = steps.next().reduce((sum, count) => sum + count, 0);
           assert(total > 0 && total <= batchTokens);
@@ -167,8 +167,8 @@ test('no slot starves or gets more tokens than it has pending, and a batch never
           const oldest = all.find((slot) => slot.pending > 1);
           const isPrefill = all.some((slot) => slot.scheduled > 0 && slot.pending > 1);
           assert(decoding.every((slot) => slot.scheduled === (isPrefill ? 0 : 1)));
-          prefills = isPrefill ? prefills + 1 : 0;
-          assert(decoding.length === 0 || prefills <= 1, 'slots that decode wait for one step');
+          waits = isPrefill && decoding.length > 0 ? waits + 1 : 0;
+          assert(waits <= 1, 'slots that decode wait for one step');
           if (isPrefill) withoutOldest = oldest?.scheduled === 0 ? withoutOldest + 1 : 0;
           assert(withoutOldest <= 1, 'the oldest prompt waits for one other');
           steps.ended(durations[step % durations.length] ?? 1);
