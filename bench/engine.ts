@@ -23,6 +23,7 @@ import {
   PREFILL_HEADER,
   textPrompt,
 } from './engine-prefill.ts';
+import { readGguf } from '../src/models/gguf.ts';
 import { startPair, startPeer, startSluice, type Server } from './servers.ts';
 import { median, quantile } from './statistics.ts';
 import { timeStream, type StreamTimes } from './stream-client.ts';
@@ -54,6 +55,8 @@ if (options.model === undefined) throw new Error('--model is required: the path 
 const modelFile = resolve(options.model);
 
 const MODEL_ID = 'bench/model';
+/** More than the first request of any agent has. */
+const AGENT_TOKENS = 20_480;
 const threads = Number(options.threads);
 const rounds = Number(options.rounds);
 const tokens = Number(options.tokens);
@@ -349,10 +352,17 @@ for (const callers of numbers(options.copying)) {
   );
 }
 
-const depths = numbers(options.depths);
-const agents = options.agents.split(',').filter((name) => isAgent(name));
+const { contextTokens: trainedTokens } = await readGguf(modelFile);
+/** Whether the model can read so many tokens. Says so if it cannot. */
+function isWithinContext(count: number): boolean {
+  const isWithin = count <= trainedTokens;
+  if (!isWithin) console.log(`left out: prompts of ${count} tokens, because the model has ${trainedTokens}`);
+  return isWithin;
+}
+const depths = numbers(options.depths).filter((depth) => isWithinContext(depth * 1000));
+const agents = options.agents.split(',').filter((name) => isAgent(name) && isWithinContext(AGENT_TOKENS));
 if (depths.length + agents.length > 0) {
-  const longest = Math.max(agents.length > 0 ? 20_480 : 0, ...depths.map((depth) => depth * 1280));
+  const longest = Math.max(agents.length > 0 ? AGENT_TOKENS : 0, ...depths.map((depth) => depth * 1280));
   await using servers = await startBoth(1, longest);
   using _ = busyLoops(Number(options.busy));
   console.log(`first token of new prompts, ${options.busy} busy loops: Sluice / llama-server and the ratio`);
