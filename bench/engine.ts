@@ -360,7 +360,10 @@ function isWithinContext(count: number): boolean {
   return isWithin;
 }
 const depths = numbers(options.depths).filter((depth) => isWithinContext(depth * 1000));
-const agents = options.agents.split(',').filter((name) => isAgent(name) && isWithinContext(AGENT_TOKENS));
+const agents = options.agents
+  .split(',')
+  .filter(isAgent)
+  .filter(() => isWithinContext(AGENT_TOKENS));
 if (depths.length + agents.length > 0) {
   const longest = Math.max(agents.length > 0 ? AGENT_TOKENS : 0, ...depths.map((depth) => depth * 1280));
   await using servers = await startBoth(1, longest);
