@@ -6,7 +6,7 @@
  */
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startPeer, startSluice, type Server } from './servers.ts';
+import { startPeer, startSluice, type Server } from '../test/support/measured-servers.ts';
 import { median } from './statistics.ts';
 
 const { values: options } = parseArgs({

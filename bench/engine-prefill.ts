@@ -1,8 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import type { Server } from './servers.ts';
+import type { Server } from '../test/support/measured-servers.ts';
 import { median } from './statistics.ts';
-import { timeStream } from './stream-client.ts';
+import { timeStream } from '../test/support/stream-client.ts';
 
 /** A prompt that is computed from its first token on. */
 interface Prompt {

@@ -24,9 +24,9 @@ import {
   textPrompt,
 } from './engine-prefill.ts';
 import { readGguf } from '../src/models/gguf.ts';
-import { startPair, startPeer, startSluice, type Server } from './servers.ts';
+import { startPair, startPeer, startSluice, type Server } from '../test/support/measured-servers.ts';
 import { median, quantile } from './statistics.ts';
-import { timeStream, type StreamTimes } from './stream-client.ts';
+import { timeStream, type StreamTimes } from '../test/support/stream-client.ts';
 
 const { values: options } = parseArgs({
   options: {

@@ -32,8 +32,8 @@ import {
 import { LANGUAGES } from './gateway/languages.ts';
 import { printMetricsCost } from './gateway/metrics-cost.ts';
 import { findProgram, PEERS, type BenchProxy } from './gateway/peers.ts';
-import { startPeer, startSluice } from './servers.ts';
-import { freePort, startPostgres, startValkey } from '../test/server-process.ts';
+import { startPeer, startSluice } from '../test/support/measured-servers.ts';
+import { freePort, startPostgres, startValkey } from '../test/support/server-process.ts';
 
 const { values: options } = parseArgs({
   options: {

@@ -15,7 +15,7 @@ import { toGbnf } from '../src/engine/llama/grammar.ts';
 import { ServiceError } from '../src/errors.ts';
 import { SILENT } from '../src/log.ts';
 import { checkJsonSchema } from '../src/openai/json-schema.ts';
-import { hostileSchemas, STALLING_SCHEMAS } from './grammar/schemas.ts';
+import { hostileSchemas, STALLING_SCHEMAS } from '../test/support/hostile-schemas.ts';
 import { quantile } from './statistics.ts';
 
 const { values: options } = parseArgs({

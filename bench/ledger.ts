@@ -10,7 +10,7 @@ import { readRequests, type RequestFilter } from '../src/accounts/ledger/request
 import type { UsageDimension } from '../src/accounts/ledger/roll-ups.ts';
 import { readUsagePage } from '../src/accounts/ledger/usage.ts';
 import { firstIdAt } from '../src/database/partitions.ts';
-import { testDatabases, type TestDatabase } from '../test/servers.ts';
+import { testDatabases, type TestDatabase } from '../test/support/servers.ts';
 import { DAYS, fill, LARGE, MODELS, RARE } from './ledger/fill.ts';
 import { writeCost } from './ledger/write-cost.ts';
 import { median } from './statistics.ts';

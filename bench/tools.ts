@@ -9,9 +9,9 @@
  */
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { startPair, type Server } from './servers.ts';
+import { startPair, type Server } from '../test/support/measured-servers.ts';
 import { median } from './statistics.ts';
-import { timeStream } from './stream-client.ts';
+import { timeStream } from '../test/support/stream-client.ts';
 import { SIX } from './tools/definitions.ts';
 import { benchModel } from './tools/model.ts';
 import { QUESTIONS, type Question } from './tools/questions.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { test } from 'node:test';
 
@@ -161,6 +161,28 @@ test('a page of the console imports nothing from another page', () => {
     return own !== undefined && other !== undefined && own !== other;
   });
   assert.deepEqual(foreign, []);
+});
+
+/** Which of these folders may import which. All may import `src`, and nothing imports the tools. */
+const OUTSIDE_MAY_IMPORT: Record<string, readonly string[]> = {
+  'test/support': [],
+  test: ['test/support', 'torture'],
+  bench: ['test/support'],
+  torture: ['test/support'],
+  tools: ['test', 'test/support'],
+};
+
+test('tests, benchmarks and torture share nothing but test/support', () => {
+  const folderOf = (file: string) =>
+    file.startsWith('test/support/') ? 'test/support' : (file.split('/')[0] ?? '');
+  const sources = globSync('{test,tools,bench,torture}/**/*.ts', { cwd: root });
+  const forbidden = importsOf(root, sources).filter(({ from, to }) => {
+    const [own, other] = [folderOf(from), folderOf(to)];
+    if (own === other || !(other in OUTSIDE_MAY_IMPORT)) return false;
+    return !OUTSIDE_MAY_IMPORT[own]?.includes(other);
+  });
+  assert.ok(sources.length > 300);
+  assert.deepEqual(forbidden, []);
 });
 
 test('the tables have every folder', () => {

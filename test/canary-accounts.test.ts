@@ -8,7 +8,7 @@ import { scripted, type Directive } from '../src/engine/scripted/options.ts';
 import { chat, MODEL, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from './harness.ts';
 import { requestText, Wire } from './http/wire.ts';
 import { Management, type Caller } from './management.ts';
-import { testDatabases, valkeyUrl, withoutValkey } from './servers.ts';
+import { testDatabases, valkeyUrl, withoutValkey } from './support/servers.ts';
 
 /**
  * Like `canary.test.ts`, for accounts and the ledger: searches every table, every output and the limits store for keys

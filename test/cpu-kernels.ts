@@ -27,7 +27,7 @@ const COMMON = ['haswell', 'sandybridge'];
 const TIMEOUT = '--test-timeout=3600000';
 
 /** Test files that use a model file but do not generate. */
-const NOT_GENERATING = ['test/models/store.test.ts', 'test/clients/embeddings.test.ts'];
+const NOT_GENERATING = ['test/models/store.test.ts', 'test/outside/clients/embeddings.test.ts'];
 
 /** Instead of the name of a library. */
 const ALL = 'all';

@@ -14,7 +14,13 @@ import { buildConsole } from './console/build.ts';
 import { findChromium } from './console/chromium.ts';
 import { embeddingModel } from './embedding-model.ts';
 import { gemmaModel } from './gemma-model.ts';
-import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
+import {
+  hasPostgres,
+  hasValkey,
+  startPostgres,
+  startValkey,
+  type TestServer,
+} from './support/server-process.ts';
 
 const root = join(import.meta.dirname, '..');
 const cache = join(root, '.cache');

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { treatmentOf } from '../src/alerts/types.ts';
 import { openBackup } from '../src/database/backup.ts';
 import type { Database } from '../src/database/database.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../test/alerts/receiver.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../test/support/webhook-receiver.ts';
 import type { Difference } from './compare.ts';
 import { EMBEDDED_MODEL, FALSE_USAGE_MODEL, REPLICA_MODEL } from './configuration.ts';
 import { falseUsageRequest } from './false-usage.ts';

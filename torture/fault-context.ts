@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { RequestRecord, TortureRequest } from './records.ts';
 import type { Difference } from './compare.ts';
 import { falseUsageRequest, type FalseUsageOptions } from './false-usage.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test/support/random.ts';
 import type { Testbed } from './testbed.ts';
 
 /** A fault on one target. */

@@ -4,8 +4,8 @@ import type { CallerLog } from './records.ts';
 import { call } from './caller.ts';
 import type { Difference } from './compare.ts';
 import { LEASE_MS } from './configuration.ts';
-import { sendSignal } from './program.ts';
-import type { Random } from './random.ts';
+import { sendSignal } from '../test/support/program.ts';
+import type { Random } from '../test/support/random.ts';
 import type { Testbed } from './testbed.ts';
 import { FAULT_TYPES, type FaultTarget } from './faults.ts';
 

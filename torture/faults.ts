@@ -5,12 +5,12 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createClient } from '@redis/client';
-import type { TestServer } from '../test/server-process.ts';
+import type { TestServer } from '../test/support/server-process.ts';
 import { FALSE_USAGE_NAMES } from './false-usage.ts';
 import { replicaRequest, whileServingOthers, type FaultContext } from './fault-context.ts';
 import { sendHostileBodies } from './hostile-bodies.ts';
 import { FIRST_BYTE_MS, LEASE_MS, LOAD_STALL_MS, RETRY_AFTER_MS } from './configuration.ts';
-import { childrenOf, sendSignal } from './program.ts';
+import { childrenOf, sendSignal } from '../test/support/program.ts';
 import type { Testbed } from './testbed.ts';
 import { floodWithoutKey } from './unauthenticated-flood.ts';
 

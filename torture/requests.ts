@@ -2,7 +2,7 @@ import { scripted, type Directive } from '../src/engine/scripted/options.ts';
 import type { CallerKey, DisconnectPoint, TortureRequest } from './records.ts';
 import { FALSE_USAGE_MODEL } from './configuration.ts';
 import { FALSE_USAGE_NAMES, falseUsageRequest } from './false-usage.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test/support/random.ts';
 
 /** The callers, models and instances to choose from. */
 export interface RequestChoices {

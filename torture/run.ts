@@ -7,7 +7,7 @@ import { EMBEDDED_MODEL, LEASE_MS, FALSE_USAGE_MODEL, REPLICA_MODEL } from './co
 import { FaultScheduler } from './fault-scheduler.ts';
 import { compareLimits } from './limits.ts';
 import { readRollUps, readRows } from './ledger.ts';
-import { Random } from './random.ts';
+import { Random } from '../test/support/random.ts';
 import { differencesOf, recount } from './recount.ts';
 import { startTestbed, type Testbed, type TestbedOptions } from './testbed.ts';
 import { randomRequest, type RequestChoices } from './requests.ts';

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
-import { hostileSchemas, STALLING_SCHEMAS } from '../bench/grammar/schemas.ts';
-import { startSluice, type Server } from '../bench/servers.ts';
-import { timeStream } from '../bench/stream-client.ts';
-import { NO_END } from '../test/default-model.ts';
+import { hostileSchemas, STALLING_SCHEMAS } from '../test/support/hostile-schemas.ts';
+import { startSluice, type Server } from '../test/support/measured-servers.ts';
+import { timeStream } from '../test/support/stream-client.ts';
+import { NO_END } from '../test/support/default-model.ts';
 
 /** The results of sending JSON schemas that try to stall an engine. */
 export interface SchemaResults {

@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { openDatabase, type Database } from '../src/database/database.ts';
 import { Secret } from '../src/secret.ts';
-import { startPostgres, startValkey, type TestServer } from '../test/server-process.ts';
+import { startPostgres, startValkey, type TestServer } from '../test/support/server-process.ts';
 import { createAccounts, type TortureCaller } from './accounts.ts';
 import { startFalseUsageReplica, startLimitedReplica, type LimitedReplica } from './false-usage-replica.ts';
 import { startAlertReceiver, type AlertReceiver } from './alerts.ts';
 import { configuration, REPLICA_MODEL, REPLICAS, WEBHOOK_SECRET } from './configuration.ts';
 import { openDisk, type Disk } from './disk.ts';
-import { Program } from './program.ts';
+import { Program } from '../test/support/program.ts';
 
 const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 

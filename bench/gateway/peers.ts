@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { freePort } from '../../test/server-process.ts';
-import { startPeer, type Server } from '../servers.ts';
+import { freePort } from '../../test/support/server-process.ts';
+import { startPeer, type Server } from '../../test/support/measured-servers.ts';
 import type { Language } from './languages.ts';
 
 /** A proxy under measurement. */

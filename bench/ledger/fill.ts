@@ -10,7 +10,7 @@ import {
   type EndedRow,
 } from '../../src/accounts/ledger/roll-ups.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
-import type { TestDatabase } from '../../test/servers.ts';
+import type { TestDatabase } from '../../test/support/servers.ts';
 
 /** The largest account, and its share of all rows. */
 export const LARGE = 'acct_large';

@@ -3,7 +3,7 @@ import { createKey } from '../../src/accounts/key-table.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { POLICIES, type PolicyName } from '../../src/routing/placement.ts';
 import { findProgram, startRouter } from '../gateway/peers.ts';
-import { startSluice, type Server } from '../servers.ts';
+import { startSluice, type Server } from '../../test/support/measured-servers.ts';
 import type { Target } from './client.ts';
 import { ACCOUNTS } from './load.ts';
 

@@ -1,6 +1,6 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Random } from '../../torture/random.ts';
+import { Random } from '../../test/support/random.ts';
 import { FLOODING_ACCOUNT, FLOOD_REQUESTS, uniqueMessages, type ChatMessage, type Session } from './load.ts';
 
 /** A router under test, as its callers see it. */

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { EngineHealth } from '../../src/engine/engine.ts';
-import { freePort } from '../../test/server-process.ts';
-import { startPeer, type Server } from '../servers.ts';
+import { freePort } from '../../test/support/server-process.ts';
+import { startPeer, type Server } from '../../test/support/measured-servers.ts';
 
 const ENGINES = 4;
 

@@ -1,4 +1,4 @@
-import { Random } from '../../torture/random.ts';
+import { Random } from '../../test/support/random.ts';
 
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Random } from '../../torture/random.ts';
+import { Random } from '../../test/support/random.ts';
 import { cpuMicros } from '../gateway/processes.ts';
 import { median, quantile } from '../statistics.ts';
 import type { Arm } from './arms.ts';

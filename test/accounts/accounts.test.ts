@@ -14,7 +14,7 @@ import { appendAudit, listAudit, SERVICE, type Actor } from '../../src/accounts/
 import { MAX_PAGE } from '../../src/accounts/bounds.ts';
 import { everyItem, type Page, type PageQuery } from '../../src/accounts/page.ts';
 import { Plans } from '../../src/accounts/plans.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { refused } from './refused.ts';
 
 const plans = new Plans({ plans: { free: {}, standard: {} }, defaultPlan: 'standard' });

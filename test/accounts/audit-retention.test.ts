@@ -4,7 +4,7 @@ import { AuditRetention, listAudit, recordAudit, SERVICE } from '../../src/accou
 import type { Database } from '../../src/database/database.ts';
 import { firstIdAt } from '../../src/database/partitions.ts';
 import { SILENT } from '../../src/log.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -25,7 +25,7 @@ import { everyItem, type PageQuery } from '../../src/accounts/page.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { keyJson } from '../../src/http/api/json.ts';
 import { SILENT } from '../../src/log.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { refused } from './refused.ts';
 
 const by: Actor = { id: 'cli:zoe', ip: null };

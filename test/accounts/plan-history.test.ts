@@ -4,7 +4,7 @@ import { listAudit } from '../../src/accounts/audit.ts';
 import { recordPlans, Plans } from '../../src/accounts/plans.ts';
 import { SILENT } from '../../src/log.ts';
 import type { Database } from '../../src/database/database.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 
 const first = { plans: { a: { tokensPerDay: 5 }, b: {} }, defaultPlan: 'b' };
 const second = { plans: { a: { tokensPerDay: 6 }, c: { usdPerMonth: '1' } }, defaultPlan: 'c' };

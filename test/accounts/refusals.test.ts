@@ -8,7 +8,7 @@ import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import { openLog, SILENT } from '../../src/log.ts';
 import { temporaryFolder } from '../harness.ts';
-import { testDatabases, type TestDatabase } from '../servers.ts';
+import { testDatabases, type TestDatabase } from '../support/servers.ts';
 
 const MINUTE = 60_000;
 const ALL = { accountId: null, keyId: undefined, fromMs: 0, limit: 10_000 };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { AccountStore } from '../../src/accounts/store.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 
 test('a database error is a 503 without details; other errors are unchanged', async () => {
   const [sqlite] = testDatabases();

@@ -13,7 +13,7 @@ import {
   setMember,
 } from '../../src/accounts/users.ts';
 import type { Database } from '../../src/database/database.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { addToAccounts } from './memberships.ts';
 import { refused } from './refused.ts';
 

@@ -16,9 +16,9 @@ import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
 import { until } from '../harness.ts';
 import { startMailServer } from '../identity/mail-server.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { failing, FINE, testInstance, type TestInstance } from './fixture.ts';
-import { startWebhookReceiver, type WebhookReceiver } from './receiver.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const SECOND = 1000;
 const MINUTE = 60_000;

@@ -14,7 +14,7 @@ import { Secret } from '../../src/secret.ts';
 import { addressOf, listen } from '../models/fake-hub.ts';
 import { startMailServer } from '../identity/mail-server.ts';
 import { SECRET } from './fixture.ts';
-import { startWebhookReceiver } from './receiver.ts';
+import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
 const FIRING: Message = {
   id: '0198-1',

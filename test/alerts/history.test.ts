@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { temporaryFolder } from '../harness.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { failing, FINE, testInstance, type TestInstance } from './fixture.ts';
-import { startWebhookReceiver } from './receiver.ts';
+import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
 const SECOND = 1000;
 const MINUTE = 60_000;

@@ -17,7 +17,7 @@ import {
   checkPort,
 } from '../../src/commands/doctor.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { testDatabases, valkeyUrl, withoutValkey } from '../servers.ts';
+import { testDatabases, valkeyUrl, withoutValkey } from '../support/servers.ts';
 import { folder, run } from './program.ts';
 
 async function listening(server: Server): Promise<number> {

@@ -8,7 +8,7 @@ import { csvLine } from '../../src/commands/output.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { collectOutput, MODEL, until } from '../harness.ts';
 import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { folder, run, start } from './program.ts';
 
 for (const kind of testDatabases()) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { SECRET } from '../alerts/fixture.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../alerts/receiver.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 import { scriptedYaml, until } from '../harness.ts';
 import { axe, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';

@@ -17,7 +17,7 @@ import {
 } from '../../src/accounts/ledger/write.ts';
 import type { Database } from '../../src/database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type Schema } from '../../src/database/schema.ts';
-import { Random } from '../../torture/random.ts';
+import { Random } from '../support/random.ts';
 import { SEED_ALERTS, SEED_ALERT_SETTINGS } from './seed-alerts.ts';
 import { SEED_ACCOUNTS, SEED_KEYS, SEED_USERS, type SeedKey } from './seed-accounts.ts';
 import { traffic, uuidAt, type SeedRequest, type Source } from './traffic.ts';

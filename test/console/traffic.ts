@@ -4,7 +4,7 @@ import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { picoPerToken } from '../../src/config/model.ts';
 import type { OpenedRow, Settlement } from '../../src/accounts/ledger/ledger.ts';
 import { CLIENT_DISCONNECTED } from '../../src/accounts/ledger/roll-ups.ts';
-import type { Random } from '../../torture/random.ts';
+import type { Random } from '../support/random.ts';
 import { SEED_MODELS } from './seed-models.ts';
 
 const HOUR_MS = 3_600_000;

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Database } from '../../src/database/database.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 const secretOf = async ({ kysely }: Database) =>

@@ -9,7 +9,7 @@ import { readUsagePage } from '../../src/accounts/ledger/usage.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import { until } from '../harness.ts';
-import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
+import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 /** The tables of version 0.1.0 on SQLite, and the same on PostgreSQL. */

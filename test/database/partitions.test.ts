@@ -4,7 +4,7 @@ import * as fc from 'fast-check';
 import { sql } from 'kysely';
 import type { Database } from '../../src/database/database.ts';
 import { dropPartitions, ensurePartitions, firstIdAt } from '../../src/database/partitions.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { fault } from './faults.ts';
 
 const at = (time: string) => Date.parse(time);

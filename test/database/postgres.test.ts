@@ -7,8 +7,8 @@ import { asPostgresError, DatabaseError } from '../../src/database/errors.ts';
 import { nameOf } from '../../src/database/postgres.ts';
 import { Secret } from '../../src/secret.ts';
 import { until } from '../harness.ts';
-import { startPostgres, type TestServer } from '../server-process.ts';
-import { testDatabases, withoutPostgres } from '../servers.ts';
+import { startPostgres, type TestServer } from '../support/server-process.ts';
+import { testDatabases, withoutPostgres } from '../support/servers.ts';
 import { fault } from './faults.ts';
 
 const at = (url: string) => ({ home: tmpdir(), url: new Secret(url) });

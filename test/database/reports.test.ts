@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { Kysely, sql } from 'kysely';
 import { openDatabase } from '../../src/database/database.ts';
 import type { Schema } from '../../src/database/schema.ts';
-import { testDatabases, type TestDatabases } from '../servers.ts';
+import { testDatabases, type TestDatabases } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 /** Opens a new database as the service does. */

@@ -14,7 +14,7 @@ import { ServiceLock } from '../../src/database/service-lock.ts';
 import { restoreDatabase } from '../../src/database/restore.ts';
 import { start } from '../commands/program.ts';
 import { runCli, temporaryFolder, until } from '../harness.ts';
-import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../servers.ts';
+import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 const TABLES = [

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { ScheduledBackups } from '../../src/database/scheduled-backups.ts';
 import { openLog } from '../../src/log.ts';
 import { temporaryFolder } from '../harness.ts';
-import { testDatabases, type TestDatabase } from '../servers.ts';
+import { testDatabases, type TestDatabase } from '../support/servers.ts';
 
 const HOUR_MS = 3_600_000;
 

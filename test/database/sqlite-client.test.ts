@@ -10,7 +10,7 @@ import type { Schema } from '../../src/database/schema.ts';
 import { SqliteClient } from '../../src/database/sqlite-client.ts';
 import { NodeSqliteDialect } from '../../src/database/sqlite-dialect.ts';
 import { openFiles } from '../../src/database/sqlite-files.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 const [sqlite] = testDatabases();

@@ -124,7 +124,7 @@ function exists(text: string, commands: Awaited<ReturnType<typeof commandOptions
 
 test('every environment variable of the program, the tests and the benchmarks is documented', () => {
   const documents = PAGES.map(readPage).join('\n');
-  const read = globSync(['src/**/*.ts', 'test/**/*.ts', 'bench/**/*.ts'], { cwd: ROOT }).flatMap((file) =>
+  const read = globSync(['{src,test,tools,bench,torture}/**/*.ts'], { cwd: ROOT }).flatMap((file) =>
     [...readFileSync(join(ROOT, file), 'utf8').matchAll(/\benv(?:\.|\[')([A-Z][A-Z_]*[A-Z])\b/g)].map(
       ([, name = '']) => name,
     ),

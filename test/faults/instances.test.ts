@@ -4,7 +4,7 @@ import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
-import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../servers.ts';
+import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../support/servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 

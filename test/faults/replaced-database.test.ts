@@ -7,7 +7,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { chat, runCli, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { assertError, exchange, requestText } from '../http/wire.ts';
 import { Management } from '../management.ts';
-import { testDatabases, type TestLocation } from '../servers.ts';
+import { testDatabases, type TestLocation } from '../support/servers.ts';
 
 const [sqlite] = testDatabases();
 const YAML = scriptedYaml(

@@ -19,7 +19,7 @@ import {
 } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
-import { testDatabases, type TestDatabases } from '../servers.ts';
+import { testDatabases, type TestDatabases } from '../support/servers.ts';
 
 /** Interval at which an instance polls for changes, in milliseconds. Changes must apply within a second. */
 const POLL_MS = 250;

@@ -14,7 +14,7 @@ import {
   until,
   type ServiceProcess,
 } from '../harness.ts';
-import { testDatabases, withoutPostgres } from '../servers.ts';
+import { testDatabases, withoutPostgres } from '../support/servers.ts';
 
 const UTC = '\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z';
 

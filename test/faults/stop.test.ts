@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, MODEL, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
-import { NO_END } from '../default-model.ts';
+import { NO_END } from '../support/default-model.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire } from '../http/wire.ts';
 import { Management } from '../management.ts';
 import { FakeHub } from '../models/fake-hub.ts';

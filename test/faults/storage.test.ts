@@ -21,8 +21,8 @@ import {
 } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller, type Receipt } from '../management.ts';
-import { startPostgres, type TestServer } from '../server-process.ts';
-import { testDatabases, withoutPostgres } from '../servers.ts';
+import { startPostgres, type TestServer } from '../support/server-process.ts';
+import { testDatabases, withoutPostgres } from '../support/servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 

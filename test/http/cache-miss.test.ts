@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { ReceiptJson } from '../../src/http/api/receipt-json.ts';
 import { MODEL, post, runCli, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 
 const YAML = scriptedYaml({ contextTokens: 100_000, cacheTokens: 100_000, tokens: 4 }, 'stream: {holdMs: 1}');
 

@@ -6,7 +6,7 @@ import OpenAI, { ConflictError, UnprocessableEntityError } from 'openai';
 import { HttpReplica } from '../engine/replicas.ts';
 import { requestLog, startService, until, type TestService } from '../harness.ts';
 import { Management, type Caller } from '../management.ts';
-import { valkeyUrl, withoutValkey } from '../servers.ts';
+import { valkeyUrl, withoutValkey } from '../support/servers.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire } from './wire.ts';
 
 const MODEL = 'acme/hosted';

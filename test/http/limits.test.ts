@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, ManualClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
-import { valkeyUrl, withoutValkey } from '../servers.ts';
+import { valkeyUrl, withoutValkey } from '../support/servers.ts';
 import { assertError, exchange, requestText, Wire, type WireResponse } from './wire.ts';
 
 /** Limits through the whole service. `test/accounts/limits` tests each limit. */

@@ -5,8 +5,8 @@ import { ValkeyClaims } from '../../src/http/idempotency/valkey-claims.ts';
 import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
 import { until } from '../harness.ts';
-import { startValkey, type TestServer } from '../server-process.ts';
-import { withoutValkey } from '../servers.ts';
+import { startValkey, type TestServer } from '../support/server-process.ts';
+import { withoutValkey } from '../support/servers.ts';
 
 const TIMING = { heartbeatMs: 20, responseMs: 2000, leaseMs: 10_000, retryMs: 20 };
 const KEEP_MS = 100_000;

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import { Attempts, type Attempt } from '../../src/identity/attempts.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { startIdentityFixture } from './fixture.ts';
 import { startMailServer } from './mail-server.ts';
 import { startOidcProvider } from './oidc-provider.ts';

@@ -6,7 +6,7 @@ import type { PasswordHasher } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { totpCode, totpStep } from '../../src/identity/second-factor.ts';
 import { scriptedYaml, startService, type TestService } from '../harness.ts';
-import type { TestDatabases, TestLocation } from '../servers.ts';
+import type { TestDatabases, TestLocation } from '../support/servers.ts';
 
 /** A service with its database, and browsers that sign in. */
 export interface IdentityFixture extends AsyncDisposable {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { addToAccounts } from '../accounts/memberships.ts';
 import { runCli } from '../harness.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { startIdentityFixture, tokenOf, type Browser, type IdentityFixture } from './fixture.ts';
 
 const PASSWORD = 'a password of theirs';

@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import type { Identity } from '../../src/identity/identity.ts';
 import { finishProviderSignIn } from '../../src/identity/sign-in.ts';
 import { SILENT } from '../../src/log.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFixture } from './fixture.ts';
 import { startOidcProvider, type OidcServer } from './oidc-provider.ts';
 

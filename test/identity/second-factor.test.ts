@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFixture } from './fixture.ts';
 
 const { email, password } = OPERATOR;

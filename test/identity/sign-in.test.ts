@@ -6,7 +6,7 @@ import { Identity } from '../../src/identity/identity.ts';
 import { SCRYPT } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { SILENT } from '../../src/log.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import {
   appCode,
   OPERATOR,

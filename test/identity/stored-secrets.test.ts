@@ -8,7 +8,7 @@ import { beginSecondFactor, consumeTotp } from '../../src/identity/second-factor
 import { assertSharedKeys, prepareSecrets, rotateSecrets } from '../../src/identity/stored-secrets.ts';
 import { Secret } from '../../src/secret.ts';
 import { runCli, temporaryFolder } from '../harness.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 import { appCode } from './fixture.ts';
 
 const A = 'a'.repeat(64);

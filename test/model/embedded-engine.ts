@@ -15,7 +15,7 @@ import type {
 } from '../../src/generation.ts';
 import { SILENT } from '../../src/log.ts';
 import { readGguf } from '../../src/models/gguf.ts';
-import { NO_END } from '../default-model.ts';
+import { NO_END } from '../support/default-model.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 
 export const file = process.env.SLUICE_TEST_MODEL;

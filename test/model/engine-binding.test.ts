@@ -7,7 +7,7 @@ import { NativeModel, type NativeContext, type NativeSampler } from '../../src/e
 import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
 import { SILENT } from '../../src/log.ts';
-import { NO_END } from '../default-model.ts';
+import { NO_END } from '../support/default-model.ts';
 import { temporaryFolder } from '../harness.ts';
 import { writeRandomModel } from './random-models.ts';
 

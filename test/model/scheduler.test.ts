@@ -8,7 +8,7 @@ import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
 import { Scheduler } from '../../src/engine/llama/scheduler.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { SILENT } from '../../src/log.ts';
-import { NO_END } from '../default-model.ts';
+import { NO_END } from '../support/default-model.ts';
 import { until } from './embedded-engine.ts';
 import type { EngineEvent } from '../../src/generation.ts';
 

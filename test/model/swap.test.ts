@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chat, post, startService, until } from '../harness.ts';
-import { NO_END, ONE_WORD } from '../default-model.ts';
+import { NO_END, ONE_WORD } from '../support/default-model.ts';
 import { file, SKIP } from './embedded-engine.ts';
 
 const [A, B] = ['test/a', 'test/b'] as const;

@@ -5,7 +5,7 @@ import { CHAT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { parseExactJson } from '../../src/exact-json.ts';
-import { SCHEMA_CASES } from '../peers/schemas.ts';
+import { SCHEMA_CASES } from './schema-cases.ts';
 import { chat, refuses, withPaths } from './samples.ts';
 
 const check = (schema: unknown, ...dialects: Dialect[]): void =>

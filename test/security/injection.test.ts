@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 
 /** For both databases, with and without quotes, and with several statements. */
 const PAYLOADS = [

@@ -14,7 +14,7 @@ import { HttpReplica, respondHello } from '../engine/replicas.ts';
 import { Management } from '../management.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { addressOf, listen } from '../models/fake-hub.ts';
-import { testDatabases } from '../servers.ts';
+import { testDatabases } from '../support/servers.ts';
 
 type Model = Contract['addModel']['response'];
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { openService, until } from '../../harness.ts';
-import { testDatabases, type TestDatabase } from '../../servers.ts';
+import { testDatabases, type TestDatabase } from '../../support/servers.ts';
 import {
   counts,
   endLeases,

@@ -8,7 +8,7 @@ import type { Batch } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { SILENT } from '../../../src/log.ts';
 import { until } from '../../harness.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import {
   counts,
   endLeases,

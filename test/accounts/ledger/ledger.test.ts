@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { until } from '../../harness.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
 
 for (const databases of testDatabases()) {

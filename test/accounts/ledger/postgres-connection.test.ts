@@ -6,7 +6,7 @@ import { PostgresConnection } from '../../../src/accounts/ledger/postgres-connec
 import { DatabaseError } from '../../../src/database/errors.ts';
 import { fault } from '../../database/faults.ts';
 import { Secret } from '../../../src/secret.ts';
-import { testDatabases, withoutPostgres } from '../../servers.ts';
+import { testDatabases, withoutPostgres } from '../../support/servers.ts';
 
 test('the time to connect to a server that does not respond counts towards the timeout of the work', async () => {
   const server = createServer().listen(0, '127.0.0.1');

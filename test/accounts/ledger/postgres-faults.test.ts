@@ -9,7 +9,7 @@ import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
-import { testDatabases, withoutPostgres } from '../../servers.ts';
+import { testDatabases, withoutPostgres } from '../../support/servers.ts';
 import {
   counts,
   endLeases,

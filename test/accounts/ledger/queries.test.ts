@@ -17,7 +17,7 @@ import type { HistoryEntry } from '../../../src/accounts/limits/limiter.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
 import { readUsagePage, type UsageJson, type UsageQuery } from '../../../src/accounts/ledger/usage.ts';
 import type { Ledger, OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
-import { testDatabases, type TestDatabase } from '../../servers.ts';
+import { testDatabases, type TestDatabase } from '../../support/servers.ts';
 import { counts, open, newRow, settlement } from './fixture.ts';
 
 async function settled(ledger: Ledger, opened: Partial<OpenedRow> = {}, ended: Partial<Settlement> = {}) {

@@ -6,7 +6,7 @@ import { requestJson, type RequestRow } from '../../../src/accounts/ledger/reque
 import { NOTE_NAMES, type RequestNote } from '../../../src/accounts/ledger/request-notes.ts';
 import { exportRequests, readRequests, type RequestFilter } from '../../../src/accounts/ledger/requests.ts';
 import type { OpenedRow, Settlement } from '../../../src/accounts/ledger/ledger.ts';
-import { testDatabases, type TestDatabase } from '../../servers.ts';
+import { testDatabases, type TestDatabase } from '../../support/servers.ts';
 import { counts, newRow, open, settlement } from './fixture.ts';
 
 const NOTED = JSON.stringify({ sampling: {}, notes: [{ path: 'user', what: 'has no effect' }] });

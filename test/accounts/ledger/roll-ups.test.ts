@@ -13,7 +13,7 @@ import {
 } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import { counts, endLeases, open, newRow, settlement, readClientDays, readUsageDays } from './fixture.ts';
 
 const MONDAY = Date.UTC(2026, 2, 2, 23, 59, 59, 990);

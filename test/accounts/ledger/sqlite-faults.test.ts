@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
 import { temporaryFolder, until } from '../../harness.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import { openedValues, rowStartOf, usageKeyOf, settledValues } from '../../../src/accounts/ledger/write.ts';
 import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
 

@@ -20,7 +20,7 @@ import { openValkeyLimiter, type ValkeyLimiterOptions } from '../../../src/accou
 import { SILENT } from '../../../src/log.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
-import { valkeyUrl, withoutValkey } from '../../servers.ts';
+import { valkeyUrl, withoutValkey } from '../../support/servers.ts';
 
 /** A kind of limits on a stopped clock: one instance in memory, or several on one Valkey. */
 export interface Kind {

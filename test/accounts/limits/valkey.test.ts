@@ -10,8 +10,8 @@ import type { Limiter } from '../../../src/accounts/limits/limiter.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { SILENT } from '../../../src/log.ts';
 import { run, until } from '../../harness.ts';
-import { startValkey } from '../../server-process.ts';
-import { valkeyUrl, withoutValkey } from '../../servers.ts';
+import { startValkey } from '../../support/server-process.ts';
+import { valkeyUrl, withoutValkey } from '../../support/servers.ts';
 import { demand, FakeLedger, Fleet, instancesSeen, openInstance, TIMING, type Request } from './fleet.ts';
 
 /** Several instances on one Valkey, and a separate connection. */

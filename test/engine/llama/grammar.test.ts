@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
 import * as fc from 'fast-check';
-import { hostileSchemas } from '../../../bench/grammar/schemas.ts';
+import { hostileSchemas } from '../../support/hostile-schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';
 import { MAX_BRANCHES } from '../../../src/engine/llama/grammar-rules.ts';

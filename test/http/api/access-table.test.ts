@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Contract } from '../../../src/http/api/contract.ts';
 import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
 import { chat, post } from '../../harness.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import { Browser, startIdentityFixture, tokenOf, type IdentityFixture } from '../../identity/fixture.ts';
 import { ACCESS_TABLE, CALLERS, type Parts, type Resources, type TestCaller } from './access-table.ts';
 

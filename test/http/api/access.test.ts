@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { API_ENDPOINTS, API_PATHS } from '../../../src/http/api/endpoints.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import { assertRefused, startManagedService, type ManagedService } from './managed-service.ts';
 
 const [sqlite] = testDatabases();

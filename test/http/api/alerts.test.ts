@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { SECRET } from '../../alerts/fixture.ts';
-import { startWebhookReceiver, type WebhookReceiver } from '../../alerts/receiver.ts';
+import { startWebhookReceiver, type WebhookReceiver } from '../../support/webhook-receiver.ts';
 import { chat, post, scriptedYaml, startService, until, type TestService } from '../../harness.ts';
 import type { Contract } from '../../../src/http/api/contract.ts';
 import { Management } from '../../management.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
 import type { Endpoint } from '../../../src/http/api/endpoint.ts';
 import { MODEL, startService, type TestService } from '../../harness.ts';
-import type { TestDatabases } from '../../servers.ts';
+import type { TestDatabases } from '../../support/servers.ts';
 
 export interface ApiResponse {
   status: number;

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
 import { MODEL, until } from '../../harness.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import {
   first,
   assertRefused,

@@ -16,7 +16,7 @@ import {
 } from '../../harness.ts';
 import { Secret } from '../../../src/secret.ts';
 import { Management } from '../../management.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 
 type ResponseOf<Id extends keyof Contract> = Contract[Id]['response'];
 

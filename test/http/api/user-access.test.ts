@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { appendAudit } from '../../../src/accounts/audit.ts';
 import { MODEL } from '../../harness.ts';
-import { testDatabases } from '../../servers.ts';
+import { testDatabases } from '../../support/servers.ts';
 import { Wire } from '../wire.ts';
 import {
   startIdentityFixture,
