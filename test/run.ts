@@ -9,18 +9,12 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { buildConsole } from './console/build.ts';
-import { findChromium } from './console/chromium.ts';
+import { findChromium, startChromium } from './console/chromium.ts';
 import { embeddingModel } from './embedding-model.ts';
 import { gemmaModel } from './gemma-model.ts';
-import {
-  hasPostgres,
-  hasValkey,
-  startPostgres,
-  startValkey,
-  type TestServer,
-} from './support/server-process.ts';
+import { hasPostgres, hasValkey, startPostgres, startValkey } from './support/server-process.ts';
 
 const root = join(import.meta.dirname, '..');
 const cache = join(root, '.cache');
@@ -75,6 +69,8 @@ buildConsole();
 await using servers = new AsyncDisposableStack();
 env.TEST_POSTGRES_URL ??= await start(hasPostgres(), startPostgres);
 env.TEST_VALKEY_URL ??= await start(hasValkey(), startValkey);
+const needsBrowser = files.some((file) => resolve(file).startsWith(join(root, 'test/console/')));
+env.TEST_CHROMIUM_URL ??= await start(needsBrowser && findChromium() !== undefined, startChromium);
 requireOrSkip(env.TEST_POSTGRES_URL || undefined, 'PostgreSQL could not be started. Its tests are skipped.');
 requireOrSkip(
   env.TEST_VALKEY_URL || undefined,
@@ -130,7 +126,10 @@ function printError(error: unknown): undefined {
 }
 
 /** Starts a server for the duration of the tests. Resolves with its URL, or an empty string, which skips its tests. */
-async function start(available: boolean, startServer: () => Promise<TestServer>): Promise<string> {
+async function start(
+  available: boolean,
+  startServer: () => Promise<{ url: string } & AsyncDisposable>,
+): Promise<string> {
   try {
     return available ? servers.use(await startServer()).url : '';
   } catch (error) {

@@ -1,15 +1,17 @@
-/** A real Chromium for console tests: one per test file, with a separate context (cookies, storage) per visitor. */
+/** A real Chromium for console tests: one per run, with a separate context (cookies, storage) per visitor. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { text } from 'node:stream/consumers';
 import {
   chromium,
   type Browser,
   type BrowserContext,
   type BrowserContextOptions,
+  type Download,
   type Page,
 } from 'playwright-core';
 import { until } from '../harness.ts';
-import { findChromium } from './chromium.ts';
+import { findChromium, launchOptions } from './chromium.ts';
 
 /** Options that skip a test if there is no browser. */
 export const WITH_BROWSER = {
@@ -48,17 +50,19 @@ export interface TestBrowser extends AsyncDisposable {
 /** Timeout of a browser step, in milliseconds. */
 const STEP_MS = 60_000;
 
-/** Starts a browser. Rejects if there is none; see `WITH_BROWSER`. */
+/** Opens the browser of the run. Rejects if there is none; see `WITH_BROWSER`. */
 export async function openBrowser(): Promise<TestBrowser> {
-  const browser = await chromium.launch({
-    executablePath: findChromium(),
-    // Needed as root, and in containers with little shared memory.
-    args: ['--no-sandbox', '--disable-dev-shm-usage', '--font-render-hinting=none'],
-  });
+  const browser = (await connect()) ?? (await chromium.launch(launchOptions()));
   return {
     visit: (baseURL, view = {}, pixelRatio = 1) => visit(browser, baseURL, view, pixelRatio),
     [Symbol.asyncDispose]: () => browser.close(),
   };
+}
+
+/** Connects to the browser that `test/run.ts` started; undefined: there is none, or it has ended. */
+async function connect(): Promise<Browser | undefined> {
+  const url = process.env.TEST_CHROMIUM_URL;
+  return url ? await chromium.connect(url).catch(() => undefined) : undefined;
 }
 
 async function visit(browser: Browser, baseURL: string, view: View, pixelRatio: number): Promise<Visitor> {
@@ -90,6 +94,12 @@ async function visit(browser: Browser, baseURL: string, view: View, pixelRatio: 
   });
   const page = await context.newPage();
   return { context, page, faults, [Symbol.asyncDispose]: () => context.close() };
+}
+
+/** Returns the content of a downloaded file. */
+export async function textOf(download: Download | Promise<Download>): Promise<string> {
+  // Not from its path, which a shared browser does not give.
+  return await text(await (await download).createReadStream());
 }
 
 /** Removes the session of a visitor. Leaves the page first, because its running requests could set cookies again. */

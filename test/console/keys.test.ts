@@ -1,12 +1,11 @@
 /** The keys page: create, show once, use, view, edit and revoke keys, and long lists. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import OpenAI, { AuthenticationError } from 'openai';
 import type { Page } from 'playwright-core';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODEL, until } from '../harness.ts';
-import { holdResponse, WITH_BROWSER } from './browser.ts';
+import { holdResponse, textOf, WITH_BROWSER } from './browser.ts';
 import { seedManyKeys } from './seed.ts';
 import { openStage, type Stage } from './stage.ts';
 
@@ -261,9 +260,7 @@ describe('the keys page', WITH_BROWSER, () => {
     await header('Created').waitFor({ state: 'detached' });
     const downloaded = page.waitForEvent('download');
     await page.getByRole('menuitem', { name: 'Download CSV' }).click();
-    const [heading, line, ...others] = (await readFile(await (await downloaded).path(), 'utf8')).split(
-      '\r\n',
-    );
+    const [heading, line, ...others] = (await textOf(downloaded)).split('\r\n');
     assert.equal(heading, 'Name,Last used,Expires,Cost this month,Status');
     assert.match(line ?? '', /^tenant-00010,[^,]*,[^,]*,0,live$/);
     assert.equal(others.length, 10, 'nine keys and the end of the last line');

@@ -1,13 +1,12 @@
 /** Operator pages: accounts, users, audit log, plans, and live pages. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { parse } from 'yaml';
 import { createUser } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODEL, ready, scriptedYaml, until } from '../harness.ts';
-import { holdResponse, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { holdResponse, sidewaysScroll, textOf, WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';
 
 const PLANS = `
@@ -176,7 +175,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await entries.getByRole('button', { name: 'Table options' }).click();
     const downloaded = page.waitForEvent('download');
     await page.getByRole('menuitem', { name: 'Download CSV' }).click();
-    const file = await readFile(await (await downloaded).path(), 'utf8');
+    const file = await textOf(downloaded);
     assert.equal(file.match(/Created key/g)?.length, others + 3);
     await group.click();
     assert.equal(await group.getAttribute('aria-expanded'), 'true');

@@ -1,12 +1,11 @@
 /** Filters, saved views and the menu of tables, on desktops and phones. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
-import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { axe, sidewaysScroll, textOf, WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const DESKTOP = { width: 1440, height: 900 };
@@ -204,7 +203,7 @@ describe('tables', WITH_BROWSER, () => {
       assert.deepEqual(await axe(page), []);
       const downloaded = page.waitForEvent('download');
       await choose('menuitem', 'Download CSV');
-      const [heading] = (await readFile(await (await downloaded).path(), 'utf8')).split('\r\n');
+      const [heading] = (await textOf(downloaded)).split('\r\n');
       assert.match(heading ?? '', /^Name,.*,Status$/);
       await page.reload();
       await status.waitFor();

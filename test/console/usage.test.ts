@@ -1,6 +1,5 @@
 /** Usage page, request log and receipts. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { sql } from 'kysely';
@@ -8,7 +7,7 @@ import { dayOf } from '../../src/accounts/ledger/days.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
-import { WITH_BROWSER } from './browser.ts';
+import { textOf, WITH_BROWSER } from './browser.ts';
 import { open } from './pages.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
@@ -82,7 +81,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       page.getByRole('menuitem').first().click(),
     ]);
     assert.match(download.suggestedFilename(), /\.csv$/);
-    const csv = await readFile(await download.path(), 'utf8');
+    const csv = await textOf(download);
     assert.match(csv.split('\n', 1)[0] ?? '', /requests/);
     assert.ok(csv.split('\n').length >= 2, csv);
   });
