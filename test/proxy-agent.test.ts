@@ -14,6 +14,9 @@ import { proxyOf } from '../src/proxy-agent.ts';
 import { chat, collect, NEVER_ABORTED } from './engine/requests.ts';
 import { openScripted, REPLICA } from './engine/replicas.ts';
 import { SILENT } from '../src/log.ts';
+import { dropSettings } from './support/environment.ts';
+
+dropSettings();
 
 const PROXY = 'http://proxy.example.org:3128';
 

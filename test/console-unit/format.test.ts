@@ -7,6 +7,9 @@ import { exactMoney, exactMoneyColumn, money, moneyColumn } from '../../console/
 import { bytes, percentColumn } from '../../console/src/format/number.ts';
 import { duration, localTime, utcSpan, wait } from '../../console/src/format/time.ts';
 import { ROOT } from '../docs/markdown.ts';
+import { dropSettings } from '../support/environment.ts';
+
+dropSettings();
 
 describe('money', () => {
   test('of a single amount has cents, or three significant digits below a dollar', () => {

@@ -6,8 +6,11 @@ import type { Log, LogFields } from '../../src/log.ts';
 import type { PullProgress } from '../../src/models/progress.ts';
 import { PullError } from '../../src/models/errors.ts';
 import { ModelStore, type ModelStoreOptions } from '../../src/models/store.ts';
+import { dropSettings } from '../support/environment.ts';
 import { FakeHub } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
+
+dropSettings();
 
 /** A data directory and a fake Hub with a file of 300 kB. */
 export class Fixture implements AsyncDisposable {

@@ -7,6 +7,9 @@ import { delimiter, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Secret } from '../../src/secret.ts';
+import { dropSettings } from './environment.ts';
+
+dropSettings();
 
 /**
  * A shell script that supervises a server. Each line on its standard input starts the server, after the previous one has
@@ -128,9 +131,9 @@ function postgresPrograms(): string | null {
   }
 }
 
-/** Returns whether PostgreSQL can be started. */
+/** Returns whether PostgreSQL can be started, and the empty variable `TEST_POSTGRES_URL` does not exclude it. */
 export function hasPostgres(): boolean {
-  return postgresPrograms() !== null;
+  return process.env.TEST_POSTGRES_URL !== '' && postgresPrograms() !== null;
 }
 
 /**
@@ -223,9 +226,9 @@ function valkeyProgram(): string | null {
   return candidates.find((path) => existsSync(path)) ?? null;
 }
 
-/** Returns whether Valkey or Redis can be started. */
+/** Returns whether Valkey or Redis can be started, and the empty variable `TEST_VALKEY_URL` does not exclude it. */
 export function hasValkey(): boolean {
-  return valkeyProgram() !== null;
+  return process.env.TEST_VALKEY_URL !== '' && valkeyProgram() !== null;
 }
 
 /** Starts Valkey or Redis without persistence. */

@@ -116,12 +116,10 @@ async function command(url: string, sql: string): Promise<void> {
 }
 
 /** The reason to skip tests with PostgreSQL, or false. */
-export const withoutPostgres: string | false =
-  (process.env.TEST_POSTGRES_URL ?? hasPostgres()) ? false : 'PostgreSQL is not available.';
+export const withoutPostgres = hasPostgres() ? false : 'PostgreSQL is not available.';
 
 /** The reason to skip tests with Valkey or Redis, or false. */
-export const withoutValkey: string | false =
-  (process.env.TEST_VALKEY_URL ?? hasValkey()) ? false : 'Neither Valkey nor Redis is available.';
+export const withoutValkey = hasValkey() ? false : 'Neither Valkey nor Redis is available.';
 
 /** Resolves with the URL of an empty numbered database of Valkey or Redis that no other test file uses. */
 export async function valkeyUrl(): Promise<string> {
