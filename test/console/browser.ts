@@ -170,27 +170,31 @@ interface AxeViolation {
   nodes: { html: string; failureSummary: string }[];
 }
 
+/** Best practices, and WCAG up to 2.2 AA. */
 const AXE_RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
-/** Number of rows of a table that axe checks. */
-const AXE_ROWS = 20;
+/** The rules whose result depends on the color scheme and the width of the window, not only on the elements. */
+export const AXE_VIEW_RULES = ['color-contrast', 'target-size'];
+
+/** Number of rows of a table, and of elements of a list, that axe checks. */
+const AXE_ROWS = 8;
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /**
- * Returns the violations that axe finds on the page: best practices and WCAG up to 2.2 AA, one per element. Hides the rows
- * of long tables while axe runs, because they repeat the rows above them and take most of its time.
+ * Returns the violations of these rules that axe finds on the page, one per element. Hides the rows of long tables and
+ * lists while axe runs, because they repeat the rows above them and take most of its time.
  */
-export async function axe(page: Page): Promise<string[]> {
+export async function axe(page: Page, rules: readonly string[] = AXE_RULES): Promise<string[]> {
   // A menu or dialog that is being closed is outside the landmarks of the page.
   await until(() => page.evaluate<boolean>("document.querySelector('[data-ending-style]') === null"));
   if (await page.evaluate<boolean>('window.axe === undefined')) await page.evaluate(AXE);
   const violations = await page.evaluate<AxeViolation[]>(
     `(async () => {
-      const rows = [...document.querySelectorAll('tr:nth-child(n + ${AXE_ROWS + 1}):not([hidden])')];
+      const rows = [...document.querySelectorAll(':is(tr, li):nth-child(n + ${AXE_ROWS + 1}):not([hidden])')];
       for (const row of rows) row.hidden = true;
       try {
-        return (await axe.run(document, { runOnly: ${JSON.stringify(AXE_RULES)} })).violations;
+        return (await axe.run(document, { runOnly: ${JSON.stringify(rules)} })).violations;
       } finally {
         for (const row of rows) row.hidden = false;
       }

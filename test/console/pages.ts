@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core';
+import type { Page, Request } from 'playwright-core';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { until } from '../harness.ts';
 
@@ -83,28 +83,69 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'not-found', path: '/no-such-page', by: 'operator' },
 ];
 
-/** Opens the page and waits until fonts and data are loaded. */
-export async function open(page: Page, { path, into }: Pick<ConsolePage, 'path' | 'into'>): Promise<void> {
-  await page.goto(path);
-  await settle(page);
+type Target = Pick<ConsolePage, 'path' | 'into'>;
+
+/** Loads the page and waits until its fonts and data are loaded. */
+export function open(page: Page, target: Target): Promise<void> {
+  return show(page, target, () => page.goto(target.path));
+}
+
+/**
+ * Opens the page like `open`, but as a link of the console does, which does not load the console again. Loads it if there
+ * is nothing to follow the link from: no page yet, the page itself, or an open dialog, which may stay open.
+ */
+export function follow(page: Page, target: Target): Promise<void> {
+  const url = JSON.stringify(target.path);
+  return show(page, target, async () => {
+    const isFollowed = await page.evaluate<boolean>(`(() => {
+      const isOpen = document.querySelector('[role="alertdialog"], [role="dialog"]') !== null;
+      if (isOpen || document.querySelector('main') === null || location.pathname + location.search === ${url}) return false;
+      history.pushState(null, '', ${url});
+      return true;
+    })()`);
+    if (!isFollowed) await page.goto(target.path);
+  });
+}
+
+async function show(page: Page, { into }: Target, go: () => Promise<unknown>): Promise<void> {
+  const running = runningRequests(page);
+  await go();
+  await settle(page, running);
   if (into === undefined) return;
   await into(page);
-  await settle(page);
+  await settle(page, running);
 }
 
-/** Timeout for network idle, in milliseconds; live pages never become idle. */
-const QUIET_MS = 3000;
+const RUNNING = new WeakMap<Page, Set<Request>>();
 
-async function settle(page: Page): Promise<void> {
-  await page.waitForLoadState('networkidle', { timeout: QUIET_MS }).catch(() => {});
+/** Returns the requests of this page without a complete response, except those to models, which can take long. */
+function runningRequests(page: Page): ReadonlySet<Request> {
+  const known = RUNNING.get(page);
+  if (known !== undefined) return known;
+  const running = new Set<Request>();
+  RUNNING.set(page, running);
+  page.on('request', (request) => {
+    if (request.isNavigationRequest()) running.clear();
+    if (!new URL(request.url()).pathname.startsWith('/v1/')) running.add(request);
+  });
+  page.on('requestfinished', (request) => running.delete(request));
+  page.on('requestfailed', (request) => running.delete(request));
+  return running;
+}
+
+async function settle(page: Page, running: ReadonlySet<Request>): Promise<void> {
   // `waitForFunction` uses eval, which the Content-Security-Policy forbids.
-  await until(() => page.evaluate<boolean>(NOTHING_LOADS));
-  await page.evaluate('document.fonts.ready.then(() => {})');
+  await until(async () => (await page.evaluate<boolean>(NOTHING_LOADS)) && running.size === 0);
 }
 
-const NOTHING_LOADS = `document.querySelector('main') !== null
-  && document.querySelector('[aria-busy="true"], [data-skeleton]') === null
-  && [...document.querySelectorAll('[role="status"]')].every(({ textContent }) => textContent !== 'Loading')`;
+/** Waits two frames, in which a page draws its data and starts to load what depends on it. */
+const NOTHING_LOADS = `(async () => {
+  await document.fonts.ready;
+  for (const _ of [1, 2]) await new Promise((resolve) => requestAnimationFrame(resolve));
+  return document.querySelector('main') !== null
+    && document.querySelector('[aria-busy="true"], [data-skeleton]') === null
+    && [...document.querySelectorAll('[role="status"]')].every(({ textContent }) => textContent !== 'Loading');
+})()`;
 
 async function askToRevoke(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Actions for production-api' }).click();
