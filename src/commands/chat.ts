@@ -118,6 +118,7 @@ function conversationOn({ client, model }: Connection, { system, verbose }: Chat
     system: system ?? null,
     output: process.stdout,
     notes: process.stderr,
+    terminal: Terminal.of(process.stderr),
     verbose: verbose === true,
     reasoning: process.stdout.isTTY,
   });
@@ -209,7 +210,7 @@ async function startService(
     await Service.open({ config, secrets, env: process.env, log, signal, hasDuties: false }),
   );
   process.once('exit', () => service.killEngines());
-  const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
+  const terminal = Terminal.of(process.stderr);
   const isReady = await waitUntilReady(service, signal, { terminal, terminalLog: null, print: note }, log);
   signal.throwIfAborted();
   if (!isReady) throw new ChatError('The service could not be started.');

@@ -31,7 +31,7 @@ export async function openStore(): Promise<ModelStore> {
 
 /** Shows progress on standard error. Prints each reason why a source failed, and passes it to `onNote`. */
 export function openBar(onNote?: (reason: string) => void): ProgressBar {
-  const terminal = process.stderr.isTTY ? new Terminal(process.stderr) : null;
+  const terminal = Terminal.of(process.stderr);
   const printLine = (line: string): void => (terminal ? terminal.print(line) : note(line));
   return new ProgressBar({
     terminal,

@@ -105,7 +105,8 @@ function formatAmounts(progress: PullProgress): { bytes: string; speed: string; 
   };
 }
 
-function formatSeconds(seconds: number): string {
+/** Formats a duration, such as `25 s` or `2 min 5 s`. */
+export function formatSeconds(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
@@ -119,6 +120,11 @@ export class Terminal {
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
+  }
+
+  /** Returns null if the stream is not a terminal. */
+  static of(stream: NodeJS.WriteStream): Terminal | null {
+    return stream.isTTY ? new Terminal(stream) : null;
   }
 
   /** Prints lines above the status line. */

@@ -124,7 +124,7 @@ interface Output {
 
 function openOutput(format: ConfigFile['logFormat']): Output {
   const { stdout, stderr } = process;
-  const terminal = stdout.isTTY ? new Terminal(stdout) : null;
+  const terminal = Terminal.of(stdout);
   // On a terminal, lines are printed above the progress bar.
   const shared = stderr.isTTY ? terminal : null;
   const print = (line: string): void => {

@@ -7,12 +7,13 @@ import { PassThrough } from 'node:stream';
 import { after, before, describe, test } from 'node:test';
 import { writeFile } from 'node:fs/promises';
 import { ChatClient } from '../../src/commands/chat/client.ts';
+import { Conversation } from '../../src/commands/chat/conversation.ts';
 import { modelNamed } from '../../src/nearest.ts';
 import { MessageReader } from '../../src/commands/chat/message-reader.ts';
 import { printable } from '../../src/commands/output.ts';
 import { MODEL, scriptedYaml, startService, until, untilIdle, type TestService } from '../harness.ts';
 import { folder, run, runAlone, start } from './program.ts';
-import { NEEDS_PTY, startOnTerminal } from './terminals.ts';
+import { NEEDS_PTY, startOnTerminal, terminal } from './terminals.ts';
 
 const NEVER = new AbortController().signal;
 
@@ -165,6 +166,11 @@ describe('sluice chat', () => {
     await until(() => terminal.text().endsWith('>>> \u001b[5G'));
     assert.ok(!terminal.text().endsWith('end\r\n>>> \u001b[5G'));
     await untilIdle(service);
+    terminal.type(`${asks('never', { prefillTokens: 9, prefillMs: 1_000_000 })}\r`);
+    await until(() => /\x1b\[2KReading the prompt: 9 of \d+ tokens/.test(terminal.text()));
+    terminal.type('\u0003');
+    await until(() => terminal.text().endsWith('\r\u001b[2K\u001b[1G\u001b[0J>>> \u001b[5G'));
+    await untilIdle(service);
     terminal.type(`Say it. scripted:{"text":"\\u0071uick${' word'.repeat(20)} end","tokenMs":50}\r`);
     await until(() => terminal.text().includes('quick word'));
     terminal.type('/ne');
@@ -220,6 +226,46 @@ test('control characters of a response do not reach the terminal', () => {
   assert.equal(printable('a\u001b]0;title\u0007b\r\n\tc\u009b2J\u007f'), 'a]0;titleb\n\tc2J');
 });
 
+test('the progress of a long prompt is shown until the response begins', async () => {
+  const written: string[] = [];
+  let prompt: ServerResponse | undefined;
+  const receipts = '{"data":[{"prefill":{"prompt_tokens":8600,"done_tokens":3200,"left_ms":39500}}]}';
+  const server = createServer((request, response) => {
+    if (request.method === 'POST') prompt = response.writeHead(200);
+    else response.end(receipts);
+  }).listen(0, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const client = new ChatClient(url, () => Promise.resolve('key'));
+    const screen = terminal(written);
+    const output = new PassThrough().on('data', (text: Buffer) => written.push(text.toString()));
+    const conversation = new Conversation({
+      client,
+      model: 'm',
+      system: null,
+      output,
+      notes: output,
+      terminal: screen,
+      verbose: false,
+      reasoning: true,
+    });
+    const answered = conversation.send('Hi', NEVER);
+    await until(() => written.length > 0);
+    prompt?.end('data: {"choices":[{"delta":{"content":"Hello"}}]}\n\ndata: [DONE]\n\n');
+    await answered;
+    assert.deepEqual(written, [
+      '\r\u001b[2KReading the prompt: 3,200 of 8,600 tokens, about 40 s left',
+      '\r\u001b[2K',
+      'Hello',
+      '\n',
+    ]);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 test('a response that ends early, is no event stream or has an error is a failure', async () => {
   let respond: (response: ServerResponse) => void = () => {};
   const server = createServer((_, response) => respond(response)).listen(0, '127.0.0.1');
@@ -229,7 +275,7 @@ test('a response that ends early, is no event stream or has an error is a failur
     const client = new ChatClient(url, () => Promise.resolve('key'));
     const failure = async (body: string, status = 200) => {
       respond = (response) => response.writeHead(status).end(body);
-      return await Array.fromAsync(client.chat('m', [], NEVER)).then(
+      return await Array.fromAsync(client.chat('m', [], 'id', NEVER)).then(
         () => 'none',
         (error: Error) => error.message,
       );
@@ -266,7 +312,7 @@ test('a response that ends early, is no event stream or has an error is a failur
       response.writeHead(200).write('data: {"choices":[]}\n\n');
       setImmediate(() => response.destroy());
     };
-    await assert.rejects(Array.fromAsync(client.chat('m', [], NEVER)), {
+    await assert.rejects(Array.fromAsync(client.chat('m', [], 'id', NEVER)), {
       message: 'The connection was lost before the end of the response.',
     });
   } finally {

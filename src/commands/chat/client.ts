@@ -12,6 +12,14 @@ export type ChatEvent =
   | { type: 'reasoning' | 'text'; text: string }
   | { type: 'end'; finishReason: string | null; usage: ChatUsage | null };
 
+/** How much of the prompt of a request is computed. */
+export interface PromptProgress {
+  promptTokens: number;
+  doneTokens: number;
+  /** In milliseconds; null: unknown. */
+  leftMs: number | null;
+}
+
 interface ChatUsage {
   promptTokens: number;
   cachedTokens: number;
@@ -65,14 +73,19 @@ export class ChatClient {
     }
   }
 
-  /** Streams the response to a conversation. Throws a `ChatError`, or the reason of the signal. */
+  /**
+   * Streams the response to a conversation. `requestId`: `promptProgress` finds the request by it. Throws a `ChatError`,
+   * or the reason of the signal.
+   */
   async *chat(
     model: string,
     messages: readonly ChatMessage[],
+    requestId: string,
     signal: AbortSignal,
   ): AsyncGenerator<ChatEvent, void> {
     const body = { model, messages, stream: true, stream_options: { include_usage: true } };
-    const response = await this.#send('POST', '/v1/chat/completions', body, signal);
+    const headers = { 'x-client-request-id': requestId };
+    const response = await this.#send('POST', '/v1/chat/completions', body, signal, headers);
     const end: ChatEvent = { type: 'end', finishReason: null, usage: null };
     const parser = new SseParser();
     try {
@@ -98,9 +111,34 @@ export class ChatClient {
     throw new ChatError('The response ended early.');
   }
 
-  async #send(method: string, path: string, body: object | null, signal: AbortSignal): Promise<Response> {
+  /**
+   * Returns the progress of the prompt of a running request; null: it has none, or the service does not report it.
+   * Rejects with the reason of the signal.
+   */
+  async promptProgress(requestId: string, signal: AbortSignal): Promise<PromptProgress | null> {
+    try {
+      const path = `/api/receipts?client_request_id=${requestId}`;
+      const response = await this.#send('GET', path, null, signal);
+      const prefill = ((await response.json()) as ReceiptList).data[0]?.prefill;
+      return prefill
+        ? { promptTokens: prefill.prompt_tokens, doneTokens: prefill.done_tokens, leftMs: prefill.left_ms }
+        : null;
+    } catch {
+      signal.throwIfAborted();
+      return null;
+    }
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    body: object | null,
+    signal: AbortSignal,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<Response> {
     const key = await this.#key();
     const headers = {
+      ...more,
       ...(key !== null && { authorization: `Bearer ${key}` }),
       'content-type': 'application/json',
       'user-agent': `sluice/${VERSION}`,
@@ -126,6 +164,10 @@ export class ChatClient {
 
 interface ModelList {
   data: { id: string; architecture: { modality: string } }[];
+}
+
+interface ReceiptList {
+  data: { prefill: { prompt_tokens: number; done_tokens: number; left_ms: number | null } | null }[];
 }
 
 interface Chunk {

@@ -1,8 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import type { Writable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
+import { setInterval, setTimeout as pause } from 'node:timers/promises';
 import { styleText } from 'node:util';
 import { printable } from '../output.ts';
-import { ChatError, type ChatClient, type ChatEvent, type ChatMessage } from './client.ts';
+import { formatSeconds, type Terminal } from '../progress-bar.ts';
+import {
+  ChatError,
+  type ChatClient,
+  type ChatEvent,
+  type ChatMessage,
+  type PromptProgress,
+} from './client.ts';
 
 interface ConversationOptions {
   client: ChatClient;
@@ -12,6 +20,8 @@ interface ConversationOptions {
   output: Writable;
   /** Receives everything else. */
   notes: Writable;
+  /** Shows the progress of a long prompt until the response begins; null: it is not shown. */
+  terminal: Terminal | null;
   /** Whether to print tokens and times after each response. */
   verbose: boolean;
   /** Whether to print reasoning, which programs that read the output do not expect. */
@@ -67,8 +77,7 @@ export class Conversation {
     const until = performance.now() + MAX_WAIT_MS;
     for (let isFirst = true; ; isFirst = false) {
       try {
-        yield* this.#options.client.chat(this.model, messages, signal);
-        return;
+        return yield* this.#attempt(messages, signal);
       } catch (error) {
         const canRetry = error instanceof ChatError && error.code === 'engine_unavailable';
         if (!canRetry || error.retryAfterMs === null || performance.now() + error.retryAfterMs > until)
@@ -78,6 +87,53 @@ export class Conversation {
       }
     }
   }
+
+  async *#attempt(messages: readonly ChatMessage[], signal: AbortSignal): AsyncGenerator<ChatEvent, void> {
+    const { client, terminal } = this.#options;
+    const requestId = randomUUID();
+    using status = terminal === null ? null : new PromptStatus(client, requestId, terminal);
+    for await (const event of client.chat(this.model, messages, requestId, signal)) {
+      status?.[Symbol.dispose]();
+      yield event;
+    }
+  }
+}
+
+/** Time between two questions for the progress of a prompt, in milliseconds. The service reports it after a second. */
+const PROGRESS_EVERY_MS = 1000;
+
+/** Shows the progress of a prompt in the status line of a terminal until it is disposed of. */
+class PromptStatus implements Disposable {
+  readonly #terminal: Terminal;
+  readonly #end = new AbortController();
+
+  constructor(client: ChatClient, requestId: string, terminal: Terminal) {
+    this.#terminal = terminal;
+    void this.#show(client, requestId).catch((error: unknown) => {
+      if (!this.#end.signal.aborted) throw error;
+    });
+  }
+
+  async #show(client: ChatClient, requestId: string): Promise<void> {
+    const { signal } = this.#end;
+    for await (const _ of setInterval(PROGRESS_EVERY_MS, undefined, { signal, ref: false })) {
+      const progress = await client.promptProgress(requestId, signal);
+      signal.throwIfAborted();
+      this.#terminal.setStatus(progress === null ? '' : describePrompt(progress));
+    }
+  }
+
+  /** Removes the line. Can be called again. */
+  [Symbol.dispose](): void {
+    this.#end.abort();
+    this.#terminal.setStatus('');
+  }
+}
+
+function describePrompt({ promptTokens, doneTokens, leftMs }: PromptProgress): string {
+  const [done, all] = [doneTokens, promptTokens].map((count) => count.toLocaleString('en-US'));
+  const left = leftMs === null ? '' : `, about ${formatSeconds(leftMs / 1000)} left`;
+  return `Reading the prompt: ${done} of ${all} tokens${left}`;
 }
 
 class ResponsePrinter {
