@@ -27,17 +27,28 @@ export function refuseConnect(context: HttpContext, socket: Socket): Promise<voi
   return refuseConnection(context, fault, socket);
 }
 
-/** Responds 408 to a request that did not arrive in time. */
+/** Responds 408 to a request that did not arrive in time, unless the rest arrives while its limits are read. */
 export function refuseLateRequest(context: HttpContext, socket: Socket): Promise<void> {
+  const response = currentResponse(socket);
+  const isLate = () => currentResponse(socket) === response && response?.req.complete !== true;
   const fault = new ServiceError('request_timeout', 'The request did not arrive in time.');
-  return refuseConnection(context, fault, socket);
+  return refuseConnection(context, fault, socket, isLate);
 }
 
-/** Sends an error response unless a response has begun, then closes the connection. */
-async function refuseConnection(context: HttpContext, fault: ServiceError, socket: Socket): Promise<void> {
+/**
+ * Sends an error response unless a response has begun, then closes the connection. `isCurrent`: whether the fault is still
+ * one after the limits were read, which can take a while.
+ */
+async function refuseConnection(
+  context: HttpContext,
+  fault: ServiceError,
+  socket: Socket,
+  isCurrent: () => boolean = () => true,
+): Promise<void> {
   const response = currentResponse(socket);
   const request = response ? authenticatedRequests.get(response.req) : undefined;
   const limits = await limitHeaders(context.inference.accounting, request?.caller ?? null);
+  if (!isCurrent()) return;
   if (!socket.writable || currentResponse(socket)?.headersSent) {
     socket.destroy();
     return;

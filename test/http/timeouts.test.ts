@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
+import type { AuthenticatedKey } from '../../src/accounts/keys.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
+import { refuseLateRequest } from '../../src/http/client-error.ts';
+import type { HttpContext } from '../../src/http/context.ts';
+import { authenticatedRequests } from '../../src/http/limit-headers.ts';
 import { chat, scriptedYaml, blockProcess, startService, until } from '../harness.ts';
 import { assertError, requestText, Wire } from './wire.ts';
 
@@ -72,6 +79,49 @@ test('a request whose rest arrived while the service was suspended is served', a
   blockProcess(1000);
   assert.equal((await wire.response()).status, 200);
 });
+
+for (const next of ['its response', 'the response to the next request']) {
+  test(`a request whose rest arrives while its limits are read for a 408 is not refused, nor is ${next} cut`, async () => {
+    const limits = Promise.withResolvers<string[]>();
+    const unused = () => ({});
+    // A late request needs only these parts of the context.
+    const context = {
+      inference: {
+        accounting: { plans: { of: unused }, limiter: { currentHeaders: () => limits.promise } },
+      },
+      refusals: { record: unused },
+    } as unknown as HttpContext;
+    const server = createServer().listen(0, '127.0.0.1');
+    try {
+      await once(server, 'listening');
+      using wire = await Wire.open(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      const receive = async () => {
+        const [request, response] = (await once(server, 'request')) as [IncomingMessage, ServerResponse];
+        authenticatedRequests.set(request, { requestId: 'r', caller: {} as AuthenticatedKey });
+        return { request: request.resume(), response };
+      };
+      wire.send(requestText(CHAT, { 'Content-Length': '4' }));
+      const { request, response } = await receive();
+      const refusing = refuseLateRequest(context, request.socket);
+      wire.send('rest');
+      await once(request, 'end');
+      let waiting = response;
+      if (next !== 'its response') {
+        response.end('first');
+        assert.equal((await wire.response()).body, 'first');
+        wire.send(requestText('GET /'));
+        waiting = (await receive()).response;
+      }
+      limits.resolve([]);
+      await refusing;
+      waiting.end('served');
+      assert.equal((await wire.response()).body, 'served');
+    } finally {
+      server.closeAllConnections();
+      server.close();
+    }
+  });
+}
 
 /** Sends a part of a request, and returns when the service has read it and most of `bodyMs` is left. */
 async function sendPart(text: string): Promise<Wire> {
