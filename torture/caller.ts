@@ -2,7 +2,7 @@ import { Agent, request as httpRequest, type ClientRequest, type IncomingMessage
 import type { ResponseOutcome, RequestRecord, TortureRequest } from './records.ts';
 import { parseBody, StreamParser } from './response.ts';
 
-/** Timeout of a request, in milliseconds; longer than any fault. */
+/** Timeout of a request, in milliseconds, besides the time until it is read; longer than any fault. */
 const TIMEOUT_MS = 20_000;
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
@@ -44,7 +44,7 @@ class Exchange {
       else this.#end({ kind: 'connection-lost', reason: error.code ?? error.message });
     });
     this.#send();
-    this.#disconnectAfter(TIMEOUT_MS);
+    this.#disconnectAfter(TIMEOUT_MS + (request.pacing?.readAfterMs ?? 0));
     if (request.disconnect && 'afterMs' in request.disconnect)
       this.#disconnectAfter(request.disconnect.afterMs);
   }
