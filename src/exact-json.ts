@@ -65,10 +65,32 @@ export type ExactNumber = readonly [path: readonly string[], text: string];
  * `input` of earlier calls. With `exact`, which are collected there instead, the value can be sent to another thread.
  */
 export function parseExactBody(text: string, exact?: ExactNumber[]): unknown {
-  if (!hasInexact(text)) return JSON.parse(text);
+  const plain: unknown = JSON.parse(text);
+  // Most bodies have none. Then, nothing has to search the text, which takes as long as parsing it.
+  if (!hasKeptNumber(plain, false) || !hasInexact(text)) return plain;
   const value: unknown = JSON.parse(text, keepText);
   settle(value, [], false, exact);
   return value;
+}
+
+/** Whether a value has a number whose text is kept. */
+function hasKeptNumber(value: unknown, isKept: boolean): boolean {
+  if (typeof value !== 'object' || value === null) return isKept && typeof value === 'number';
+  if (Array.isArray(value)) {
+    for (const item of value) if (hasKeptNumber(item, isKept)) return true;
+    return false;
+  }
+  const holder = value as Record<string, unknown>;
+  for (const key in holder) {
+    const member = holder[key];
+    if (typeof member === 'string') continue;
+    if (hasKeptNumber(member, isKept || keepsNumbers(holder, key))) return true;
+  }
+  return false;
+}
+
+function keepsNumbers(holder: Readonly<Record<string, unknown>>, key: string): boolean {
+  return KEPT.has(key) || (key === 'input' && holder['type'] === 'tool_use');
 }
 
 /** Whether a value has a number that keeps its text. */
@@ -91,7 +113,7 @@ function settle(value: unknown, path: readonly string[], isKept: boolean, exact?
   const holder = value as Record<string, unknown>; // Arrays have keys as well.
   for (const [key, member] of Object.entries(holder)) {
     const at = [...path, key];
-    const keeps = isKept || KEPT.has(key) || (key === 'input' && holder['type'] === 'tool_use');
+    const keeps = isKept || keepsNumbers(holder, key);
     if (!isRawNumber(member)) settle(member, at, keeps, exact);
     else if (!keeps) holder[key] = Number(member.rawJSON);
     else if (exact !== undefined) {
