@@ -55,8 +55,8 @@ export async function addModel(
 }
 
 /**
- * Adds a model like `addModel`, unless it was added or is in the configuration; and loads it if it was unloaded. With
- * `isDefault`, makes it the default, unless it returns embeddings: chats need one that generates text.
+ * Adds a model like `addModel`, unless it was added or is in the configuration; and loads it if it was unloaded. `source`
+ * may also be the name of an added model. With `isDefault`, makes it the default, unless it returns embeddings: chats need one that generates text.
  */
 export async function ensureModel(
   source: string,
@@ -65,11 +65,12 @@ export async function ensureModel(
   pull: Pull,
   isDefault: boolean,
 ): Promise<{ id: string; embeds: boolean }> {
-  const model = await definitionOf(source, {}, store);
-  const { id } = model;
   await using database = await openConfiguredDatabase();
   const table = await tableOf(database, config);
-  const stored = await find(table, id);
+  const added = await find(table, source);
+  const model = added?.config ?? (await definitionOf(source, {}, store));
+  const { id } = model;
+  const stored = added ?? (await find(table, id));
   if (stored?.loaded === false) {
     await table.update({ ...stored, loaded: true }, commandLineActor(), noteOf('model.load', id));
   } else if (!stored && !config.file.models.some((configured) => configured.id === id)) {

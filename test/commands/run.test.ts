@@ -124,7 +124,8 @@ test('sluice run adds the model to the running service, loads it again, and make
   await until(() => stateOf('local/tiny') !== null);
   assert.equal((await runCli(['models', 'unload', 'local/tiny'], env)).code, 0);
   await until(() => stateOf('local/tiny') === 'unloaded');
-  assert.equal((await runCli(['run', path], env)).code, 0);
+  const again = await runCli(['run', 'tiny'], env);
+  assert.equal(again.code, 0, again.stderr);
   await until(() => stateOf('local/tiny') !== 'unloaded');
   assert.equal(service.service.router.overview()[0]?.id, 'local/tiny');
   assert.notEqual(stateOf(MODEL), null);
