@@ -13,6 +13,7 @@ import { CATALOG, findModel } from '../models/catalog.ts';
 import { ModelFileError, PullError } from '../models/errors.ts';
 import { parseSource, scriptedOptions, SourceError } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
+import { modelNamed } from '../nearest.ts';
 
 /** A model in the database. */
 export interface StoredModel {
@@ -322,12 +323,12 @@ export function changedPricing(before: PricingChange, change: PricingChange = {}
   return { prompt, completion, input_cache_read: cached ?? undefined };
 }
 
-/** Returns the catalog ID with this name: `name` itself, or the only ID that ends with it, ignoring case; else null. */
+/** Returns the catalog ID with this name; null: there is none. */
 export function catalogName(name: string): string | null {
-  if (findModel(name)) return name;
-  const suffix = `/${name.toLowerCase()}`;
-  const found = CATALOG.filter(({ id }) => id.toLowerCase().endsWith(suffix));
-  return found.length === 1 ? (found[0]?.id ?? null) : null;
+  return modelNamed(
+    name,
+    CATALOG.map(({ id }) => id),
+  );
 }
 
 /** Validates a definition like an element of `models` in the configuration. Throws `invalid_value`. */

@@ -167,7 +167,7 @@ describe('sluice chat', () => {
     assert.ok(!terminal.text().endsWith('end\r\n>>> \u001b[5G'));
     await untilIdle(service);
     terminal.type(`${asks('never', { prefillTokens: 9, prefillMs: 1_000_000 })}\r`);
-    await until(() => /\x1b\[2KReading the prompt: 9 of \d+ tokens/.test(terminal.text()));
+    await until(() => /Reading the prompt: 9 of \d+ tokens/.test(terminal.text()));
     terminal.type('\u0003');
     await until(() => terminal.text().endsWith('\r\u001b[2K\u001b[1G\u001b[0J>>> \u001b[5G'));
     await untilIdle(service);
