@@ -1,0 +1,158 @@
+/** The console as a plain member of one account: what is shown, and that nothing is requested or offered that is refused. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { createAccount } from '../../src/accounts/accounts.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
+import { MODEL } from '../harness.ts';
+import { OPERATOR } from '../operator.ts';
+import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { follow } from './pages.ts';
+import { post } from './service.ts';
+import { newKey, openStage, type Stage } from './stage.ts';
+
+/** The name of an account, and of its key, which the member must not see. */
+const OTHER = 'Northwind';
+
+const PATHS = [
+  '/',
+  '/keys',
+  '/keys?create=1',
+  '/keys?key={key}',
+  '/playground',
+  '/models',
+  '/models?layout=table',
+  `/models?model=${MODEL}`,
+  '/models?add=1',
+  '/members',
+  '/usage',
+  '/usage?scope=all',
+  '/usage?account={other}',
+  '/requests',
+  '/requests?scope=all',
+  '/requests?account={other}',
+  '/requests?view=refused&scope=all',
+  '/settings',
+  '/settings?tab=security',
+  '/settings?tab=sessions',
+  '/docs',
+  '/docs/createKey?try=1',
+  '/docs/guide/limits',
+];
+
+const OPERATOR_PATHS = [
+  '/operator/load',
+  '/operator/engines',
+  '/operator/accounts',
+  '/operator/accounts?tab=users',
+  '/operator/accounts/{other}',
+  '/operator/plans',
+  '/operator/audit',
+  '/operator/alerts',
+  '/operator/health',
+];
+
+/** What operators can do on pages that members see too. */
+const ACTIONS: readonly (readonly [path: string, ...names: RegExp[]])[] = [
+  ['/keys?create=1', /^Admin key/],
+  ['/models', /^Add model/, /^Manage/],
+  ['/members', /^Invite member/, /^Remove/, /^Role of/],
+];
+
+describe('the console as a member', WITH_BROWSER, () => {
+  let stage: Stage;
+  let member: Visitor;
+  let keyId: string;
+  let otherId: string;
+  /** Responses with an error to the member's pages. */
+  const refused: string[] = [];
+  before(async () => {
+    stage = await openStage();
+    const { service, operator } = stage;
+    {
+      await using database = await openDatabase({ home: service.home, url: null });
+      ({ id: otherId } = await createAccount(database, { name: OTHER }, { id: 'service', ip: null }));
+    }
+    ({ id: keyId } = await newKey(service));
+    const { key } = await service.service.keys.create({ name: `of ${OTHER}`, accountId: otherId });
+    const response = await fetch(`${service.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key.reveal()}` },
+      body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'Hello' }] }),
+    });
+    assert.equal(response.status, 200, await response.text());
+    const invitation = { account_id: DEFAULT_ACCOUNT_ID, email: 'mia@acme.example', role: 'member' };
+    const { link } = await post(operator.context, service.url, '/api/invitations', invitation);
+    member = await stage.stranger();
+    const token = new URL(String(link)).hash.slice(1);
+    const named = { name: 'Mia Larsen', password: OPERATOR.password };
+    await post(member.context, service.url, '/api/invitations/accept', { token, ...named });
+    member.page.on('response', (response) => {
+      if (response.status() >= 400) refused.push(`${response.status()} ${response.url()}`);
+    });
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  const pathOf = (path: string) => path.replace('{key}', keyId).replace('{other}', otherId);
+  const text = (page: Page) => page.locator('body').innerText();
+
+  test('an operator sees the other account and its requests', async () => {
+    const { page } = stage.operator;
+    await follow(page, { path: '/requests?scope=all' });
+    await page.getByRole('table', { name: 'Requests' }).getByText(OTHER).first().waitFor();
+  });
+
+  for (const path of PATHS) {
+    test(`${path} shows nothing of other accounts, and is not refused anything`, async () => {
+      await follow(member.page, { path: pathOf(path) });
+      const shown = await text(member.page);
+      assert.ok(!shown.includes('This page does not exist'), shown);
+      assert.ok(!shown.includes(OTHER), shown);
+      assert.deepEqual(refused.splice(0), []);
+    });
+  }
+
+  for (const path of OPERATOR_PATHS) {
+    test(`${path} does not exist`, async () => {
+      await follow(member.page, { path: pathOf(path) });
+      await member.page.getByText('This page does not exist').waitFor();
+      assert.deepEqual(refused.splice(0), []);
+    });
+  }
+
+  test('the menu has no pages of operators', async () => {
+    const links = (page: Page) =>
+      page.getByRole('navigation', { name: 'Pages' }).locator('a[href^="/operator"]').count();
+    assert.ok((await links(stage.operator.page)) > 0);
+    assert.equal(await links(member.page), 0);
+  });
+
+  for (const [path, ...names] of ACTIONS) {
+    test(`${path} offers no action of operators`, async () => {
+      const controls = async (page: Page) => {
+        await follow(page, { path });
+        return await page.evaluate<string[]>(CONTROLS);
+      };
+      const [offered, offeredToOperator] = [await controls(member.page), await controls(stage.operator.page)];
+      for (const name of names) {
+        assert.ok(
+          offeredToOperator.some((one) => name.test(one)),
+          `${String(name)}: ${offeredToOperator.join(', ')}`,
+        );
+        assert.deepEqual(
+          offered.filter((one) => name.test(one)),
+          [],
+        );
+      }
+    });
+  }
+
+  test('no page violated the Content-Security-Policy or threw', () => {
+    assert.deepEqual([...stage.operator.faults, ...member.faults], []);
+  });
+});
+
+/** Returns the names of the controls on the page. */
+const CONTROLS = `[...document.querySelectorAll('button, a, label, [role="combobox"]')].map(
+  (control) => control.getAttribute('aria-label') ?? control.textContent.trim())`;
