@@ -22,6 +22,7 @@ import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ScheduledBackups } from './database/scheduled-backups.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import type { EmbeddedReplica } from './engine/embedded-replica.ts';
+import type { StartEngine } from './engine/engine-process.ts';
 import { recommendedModel, type RecommendedModel } from './engine/llama/recommended-model.ts';
 import { conversationSettings } from './engine/embedded-replica.ts';
 import { deleteAbandoned } from './engine/llama/store-directory.ts';
@@ -68,6 +69,8 @@ export interface ServiceOptions {
   clock?: KeyClock;
   /** By default, scrypt. */
   passwords?: PasswordHasher;
+  /** By default, engines are child processes. */
+  startEngine?: StartEngine;
   /** Stops waiting to migrate the database. */
   signal?: AbortSignal;
   /** Whether it checks for alerts, deletes old rows and records changes of plans. Default: true. */
@@ -100,7 +103,7 @@ export class Service implements AsyncDisposable {
    * listen on the address.
    */
   static async open(options: ServiceOptions): Promise<Service> {
-    const { config, secrets, env, log, clock, passwords, hasDuties = true } = options;
+    const { config, secrets, log, clock, passwords, hasDuties = true } = options;
     await using owned = new AsyncDisposableStack();
     // The lock is taken before the database is migrated, because a migration would break another running service. There
     // is no lock on PostgreSQL, where instances share the database.
@@ -120,7 +123,7 @@ export class Service implements AsyncDisposable {
         onClosed: (cacheScope) => router.forget(cacheScope),
       }),
     );
-    const registry = owned.use(await openModels({ config, secrets, env, log }, database, router));
+    const registry = owned.use(await openModels(options, database, router));
     const limiter = owned.use(await openLimiter(config, database, log, clock));
     const plans = new Plans(config.file);
     if (hasDuties) await recordPlans(database, plans, log);
@@ -360,7 +363,7 @@ async function openServiceDatabase({ config, log, signal }: ServiceOptions): Pro
 
 /** Creates the models, which are not started yet. */
 async function openModels(
-  { config, secrets, env, log }: ServiceOptions,
+  { config, secrets, env, startEngine, log }: ServiceOptions,
   database: Database,
   router: Router,
 ): Promise<ModelRegistry> {
@@ -373,6 +376,7 @@ async function openModels(
     store: new ModelStore({ home: config.home, log, env }),
     env,
     sockets,
+    startEngine,
     log,
     router,
   });

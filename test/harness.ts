@@ -8,7 +8,7 @@ import type { KeyClock } from '../src/accounts/keys.ts';
 import type { ReplicaHealth } from '../src/engine/engine.ts';
 import type { PasswordHasher } from '../src/identity/password.ts';
 import { isReady } from '../src/routing/readiness.ts';
-import type { Service } from '../src/service.ts';
+import type { Service, ServiceOptions } from '../src/service.ts';
 import { dropSettings } from './support/environment.ts';
 
 dropSettings();
@@ -61,15 +61,19 @@ const CHEAP_PASSWORDS: PasswordHasher = {
   verify: async (hash, password) => hash === createHash('sha256').update(password).digest('hex'),
 };
 
+export interface TestServiceOptions extends Pick<ServiceOptions, 'clock' | 'passwords'> {
+  /** Whether scripted engines are child processes, which a test can pause or kill. Default: they run in this process. */
+  engineProcesses?: boolean;
+}
+
 /** Starts a service in this process with a new data directory, and waits until it is ready. */
 export async function startService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
-  clock?: KeyClock,
-  passwords?: PasswordHasher,
+  options?: TestServiceOptions,
 ): Promise<TestService> {
   await using owned = new AsyncDisposableStack();
-  const opened = owned.use(await openService(yaml, env, clock, passwords));
+  const opened = owned.use(await openService(yaml, env, options));
   await ready(opened.service);
   const { key } = await opened.service.keys.create({ name: 'test' });
   const kept = owned.move();
@@ -80,16 +84,17 @@ export async function startService(
 export async function openService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
-  clock?: KeyClock,
-  passwords: PasswordHasher = CHEAP_PASSWORDS,
+  { engineProcesses = false, passwords = CHEAP_PASSWORDS, clock }: TestServiceOptions = {},
 ): Promise<OpenedService> {
   // Loaded on first use, because many test files only start processes.
-  const [{ Service }, { loadConfig, loadSecrets }, { prepareHome }, { openLog }] = await Promise.all([
-    import('../src/service.ts'),
-    import('../src/config/load.ts'),
-    import('../src/config/home.ts'),
-    import('../src/log.ts'),
-  ]);
+  const [{ Service }, { startEngineInProcess }, { loadConfig, loadSecrets }, { prepareHome }, { openLog }] =
+    await Promise.all([
+      import('../src/service.ts'),
+      import('./in-process-engine.ts'),
+      import('../src/config/load.ts'),
+      import('../src/config/home.ts'),
+      import('../src/log.ts'),
+    ]);
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder());
   const file = join(home, 'sluice.yaml');
@@ -112,7 +117,9 @@ export async function openService(
   });
   const log = openLog(config.file.logLevel, destination);
   const secrets = loadSecrets(config, all);
-  const service = owned.use(await Service.open({ config, secrets, env: all, log, clock, passwords }));
+  const options: ServiceOptions = { config, secrets, env: all, log, clock, passwords };
+  if (!engineProcesses) options.startEngine = startEngineInProcess;
+  const service = owned.use(await Service.open(options));
   const kept = owned.move();
   return {
     service,
@@ -329,7 +336,7 @@ export function engineHealth({ service }: TestService): Promise<ReplicaHealth> {
   return model.client.health(AbortSignal.timeout(5000));
 }
 
-/** Suspends the process of the first embedded engine until disposed, once or several times. */
+/** Suspends the first embedded engine, which must be a child process, until disposed, once or several times. */
 export function pauseEngine({ service }: Pick<TestService, 'service'>): DisposableStack {
   const pid = service.embeddedReplicas[0]?.pid;
   if (pid == null) throw new Error('no engine is running');

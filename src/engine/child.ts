@@ -53,28 +53,7 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
   process.on('SIGINT', () => {});
   try {
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;
-    const log = openLog(settings.logLevel);
-    const loaded = await program.load(
-      settings.engine,
-      (fraction) => report({ event: 'loading', fraction }),
-      log,
-    );
-    const server = await serveEngine(
-      loaded.engine,
-      { socketPath: settings.socketPath },
-      {
-        modelId: settings.modelId,
-        maxChoices: settings.maxChoices,
-        log,
-        beforeResponse: program.beforeResponse,
-      },
-    );
-    stop = async () => {
-      await server.close();
-      await loaded[Symbol.asyncDispose]();
-    };
-    const { slots, backend } = loaded;
-    report({ event: 'ready', description: loaded.engine.describe(), slots, backend });
+    stop = await serveChild(program, settings, openLog(settings.logLevel), report);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     report({ event: 'failed', reason, retry: program.mayRetry(error) });
@@ -82,6 +61,27 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     // This ends the process once the report has been written.
     process.stdin.destroy();
   }
+}
+
+/**
+ * Loads an engine, serves it on its socket, and reports both. Resolves to a function that stops it after the running
+ * requests have ended.
+ */
+export async function serveChild<EngineOptions>(
+  program: ChildProgram<EngineOptions>,
+  { socketPath, modelId, maxChoices, engine: options }: ChildSettings<EngineOptions>,
+  log: Log,
+  onReport: (report: EngineReport) => void,
+): Promise<() => Promise<void>> {
+  const { beforeResponse } = program;
+  const loaded = await program.load(options, (fraction) => onReport({ event: 'loading', fraction }), log);
+  const { engine, slots, backend } = loaded;
+  const server = await serveEngine(engine, { socketPath }, { modelId, maxChoices, log, beforeResponse });
+  onReport({ event: 'ready', description: engine.describe(), slots, backend });
+  return async () => {
+    await server.close();
+    await loaded[Symbol.asyncDispose]();
+  };
 }
 
 function report(event: EngineReport): void {

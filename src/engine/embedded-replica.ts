@@ -18,6 +18,7 @@ import type { LlamaOptions } from './llama/load-model.ts';
 import { deleteAbandoned, type StoreSettings } from './llama/store-directory.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
+import type { StartEngine } from './engine-process.ts';
 import { Supervisor } from './supervisor.ts';
 
 export interface EmbeddedOptions {
@@ -38,6 +39,8 @@ export interface EmbeddedOptions {
   reserve(request: MemoryRequest): Promise<MemoryGrant | null>;
   /** Describes a model that has not been loaded yet. Null if its file cannot be read. */
   describe(): Promise<ModelDescription | null>;
+  /** By default, the engine is a child process. */
+  startEngine?: StartEngine | undefined;
   log: Log;
 }
 
@@ -276,7 +279,7 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   async #run(signal: AbortSignal): Promise<void> {
     await this.#exited;
-    const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
+    const { modelId, socketPath, maxChoices, logLevel, timeouts, startEngine, log } = this.#options;
     const scripted = scriptedOptions(this.#engineConfig.file);
     const options = scripted === null ? await this.#llamaOptions(signal) : this.#withDefaults(scripted);
     if (signal.aborted) return;
@@ -306,6 +309,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       stallMs: timeouts.stallMs,
       loadStallMs: timeouts.loadStallMs,
       cleanUp: () => deleteAbandoned(this.#conversations),
+      startEngine,
       log,
     });
     this.#supervisor = supervisor;

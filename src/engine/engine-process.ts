@@ -1,4 +1,6 @@
 /** How the process of an embedded engine is started, by the supervisor and by `sluice engine llama`. */
+import { spawn } from 'node:child_process';
+import type { Readable, Writable } from 'node:stream';
 
 /**
  * With one thread in libuv's pool, each decode runs on the same thread and keeps its CPU cache. With the settings for
@@ -20,19 +22,45 @@ function environment(decodes: number) {
  */
 const WITH_STACK = 'ulimit -S -s 65520 2>/dev/null; exec "$0" "$@"';
 
-export interface EngineCommand {
+interface EngineCommand {
   file: string;
   args: readonly string[];
   env: NodeJS.ProcessEnv;
 }
 
 /** Returns the command that runs Node with these arguments as the process of an engine. */
-export function engineCommand(nodeArgs: readonly string[], variables = environment(1)): EngineCommand {
+function engineCommand(nodeArgs: readonly string[], variables = environment(1)): EngineCommand {
   const env = { ...process.env, ...variables };
   return process.platform === 'win32'
     ? { file: process.execPath, args: nodeArgs, env }
     : { file: '/bin/sh', args: ['-c', WITH_STACK, process.execPath, ...nodeArgs], env };
 }
+
+/** A started engine, as its supervisor uses it. */
+export interface EngineProcess {
+  /** Undefined if it could not be started, or has no process of its own. */
+  readonly pid?: number | undefined;
+  readonly exitCode: number | null;
+  readonly signalCode: NodeJS.Signals | null;
+  readonly stdin: Writable;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  kill(signal: NodeJS.Signals): boolean;
+  once(event: 'error', listener: (error: Error) => void): unknown;
+  once(
+    event: 'exit' | 'close',
+    listener: (code: number | null, signal: NodeJS.Signals | null) => void,
+  ): unknown;
+}
+
+/** Starts an engine. `program` is the path of its main module, and `argument` its only argument. */
+export type StartEngine = (program: string, argument: string) => EngineProcess;
+
+/** Starts an engine as a child process. */
+export const startEngineProcess: StartEngine = (program, argument) => {
+  const { file, args, env } = engineCommand([program, argument]);
+  return spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+};
 
 /**
  * Starts this program again as the process of an engine, with the same process ID, unless it is one already. `decodes`: how

@@ -1,4 +1,3 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
@@ -12,7 +11,7 @@ import {
   type EngineHealthBody,
   type ReplicaCapacity,
 } from './engine.ts';
-import { engineCommand } from './engine-process.ts';
+import { startEngineProcess, type EngineProcess, type StartEngine } from './engine-process.ts';
 import { HealthHistory, type ReplicaReport } from './replica-report.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
@@ -31,6 +30,8 @@ export interface SupervisorOptions {
   loadStallMs: number;
   /** Deletes the files of an engine that was killed. Never rejects. */
   cleanUp?: () => Promise<void>;
+  /** By default, the engine is a child process. */
+  startEngine?: StartEngine | undefined;
   log: Log;
 }
 
@@ -64,7 +65,7 @@ export class Supervisor implements AsyncDisposable {
   readonly #log: Log;
   #state: EngineState = { state: 'loading', fraction: 0 };
   #description: ModelDescription | null = null;
-  #child: ChildProcess | null = null;
+  #child: EngineProcess | null = null;
   /** Crashes since the last recovery. */
   #crashes = 0;
   #starts = 0;
@@ -188,13 +189,12 @@ export class Supervisor implements AsyncDisposable {
   }
 
   #spawn(): void {
-    const { program, argument } = this.#options;
+    const { program, argument, startEngine = startEngineProcess } = this.#options;
     this.#starts++;
     this.#state = { state: 'loading', fraction: 0 };
     // A killed engine leaves its socket file, and the next one could not listen on it.
     rmSync(argument.socketPath, { force: true });
-    const { file, args, env } = engineCommand([program, JSON.stringify(argument)]);
-    const child = spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+    const child = startEngine(program, JSON.stringify(argument));
     this.#child = child;
     this.#killReason = null;
     this.#loadStalledMs = 0;
@@ -240,7 +240,7 @@ export class Supervisor implements AsyncDisposable {
     this.#settled.resolve();
   }
 
-  #onExit(child: ChildProcess, reason: string, retry: boolean): void {
+  #onExit(child: EngineProcess, reason: string, retry: boolean): void {
     if (this.#child !== child) return;
     this.#child = null;
     this.#ready = null;
@@ -268,7 +268,7 @@ export class Supervisor implements AsyncDisposable {
     this.#nextStart = setTimeout(() => this.#spawn(), pauseMs);
   }
 
-  #check(child: ChildProcess): void {
+  #check(child: EngineProcess): void {
     if (this.#state.state === 'ready') {
       void fetchHealth(this.#options.argument.socketPath).then((health) => this.#onHealth(child, health));
       return;
@@ -278,7 +278,7 @@ export class Supervisor implements AsyncDisposable {
       this.#killStalled(child, `loading made no progress for ${this.#loadStalledMs} ms`);
   }
 
-  #onHealth(child: ChildProcess, health: EngineHealthBody | null): void {
+  #onHealth(child: EngineProcess, health: EngineHealthBody | null): void {
     if (this.#child !== child) return;
     if (health) this.#health.add(health);
     this.#unresponsiveMs = health ? 0 : this.#unresponsiveMs + CHECK_INTERVAL_MS;
@@ -291,7 +291,7 @@ export class Supervisor implements AsyncDisposable {
     if (this.#healthyMs >= RECOVERY_MS) this.#crashes = 0;
   }
 
-  #killStalled(child: ChildProcess, reason: string): void {
+  #killStalled(child: EngineProcess, reason: string): void {
     this.#killReason = reason;
     child.kill('SIGKILL');
   }

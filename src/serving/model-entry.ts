@@ -7,6 +7,7 @@ import { type Config, type ModelConfig } from '../config/schema.ts';
 import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import { EmbeddedReplica, type LoadCause } from '../engine/embedded-replica.ts';
+import type { StartEngine } from '../engine/engine-process.ts';
 import { createRemoteReplica, type RemoteReplica } from '../engine/remote-replica.ts';
 import { EMPTY_REPORT } from '../engine/replica-report.ts';
 import type { Log } from '../log.ts';
@@ -30,6 +31,8 @@ export interface EntryContext {
   env: NodeJS.ProcessEnv;
   /** Folder of the engines' sockets. */
   sockets: string;
+  /** By default, engines are child processes. */
+  startEngine?: StartEngine | undefined;
   log: Log;
   router: Router;
   gate: MemoryGate;
@@ -47,7 +50,7 @@ export class EmbeddedEntry implements GateModel {
   readonly #context: EntryContext;
 
   constructor(config: ModelConfig, context: EntryContext) {
-    const { store, sockets, log, router, gate } = context;
+    const { store, sockets, startEngine, log, router, gate } = context;
     const settings = context.config.file;
     const name = createHash('sha256').update(config.id).digest('hex').slice(0, 12);
     this.#context = context;
@@ -66,6 +69,7 @@ export class EmbeddedEntry implements GateModel {
       },
       reserve: (request) => gate.reserve(this, request),
       describe: () => this.#describe(),
+      startEngine,
       log,
     });
     const { id, required } = config;

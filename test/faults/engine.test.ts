@@ -20,7 +20,7 @@ const models = MODELS.map((id) => ({
   engine: { file: `scripted:${JSON.stringify(id === SLOW_TO_LOAD ? { loadMs: 2000 } : {})}` },
 }));
 const yaml = JSON.stringify({ models, engine: { stallMs: 3000 }, recovery: { maxAttempts: 0 } });
-const service = await startService(yaml);
+const service = await startService(yaml, {}, { engineProcesses: true });
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
 

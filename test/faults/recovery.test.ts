@@ -7,7 +7,7 @@ import { assertError, requestText, Wire } from '../http/wire.ts';
 
 const MODELS = ['test/killed', 'test/crashing'];
 const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}`;
-const service = await startService(yaml);
+const service = await startService(yaml, {}, { engineProcesses: true });
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
 const management = await Management.of(service);

@@ -274,7 +274,7 @@ class PolledService implements AsyncDisposable {
     t.mock.timers.enable({ apis: ['setInterval'] });
     owned.defer(() => t.mock.timers.reset());
     const clock = new ManualClock();
-    const service = owned.use(await startService(PLANS, location.env, clock));
+    const service = owned.use(await startService(PLANS, location.env, { clock }));
     const manager = await Management.of(service);
     const otherProcess = owned.use(await openDatabase(location));
     return new PolledService({ test: service, clock, manager, otherProcess }, owned.move());

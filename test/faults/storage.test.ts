@@ -211,7 +211,7 @@ class LedgerCheck implements AsyncDisposable {
   ): Promise<LedgerCheck> {
     await using owned = new AsyncDisposableStack();
     const yaml = scriptedYaml({}, `plans: {open: ${plan}}\ndefaultPlan: open\n${settings}`);
-    const service = owned.use(await startService(yaml, env));
+    const service = owned.use(await startService(yaml, env, { engineProcesses: true }));
     return new LedgerCheck({ test: service, manager: await Management.of(service) }, owned.move());
   }
 

@@ -13,7 +13,7 @@ const PLANS = `plans:
   others: {requestsInFlight: 1, tokensPerMinute: 10, tokensPerDay: 210, models: {${MODEL}: {requestsInFlight: 1}}}
 defaultPlan: open
 `;
-const it = await startService(scriptedYaml({ contextTokens: 200 }, PLANS), {}, new ManualClock());
+const it = await startService(scriptedYaml({ contextTokens: 200 }, PLANS), {}, { clock: new ManualClock() });
 after(() => it[Symbol.asyncDispose]());
 const manager = await Management.of(it);
 

@@ -9,7 +9,8 @@ import { Management } from '../management.ts';
 const EMBEDDER = 'test/embedder';
 const CHAT = 'test/scripted';
 
-const embedded = await startService(`
+const embedded = await startService(
+  `
 models:
   - id: ${EMBEDDER}
     required: true
@@ -18,7 +19,10 @@ models:
   - id: ${CHAT}
     required: true
     engine: {file: 'scripted:'}
-`);
+`,
+  {},
+  { engineProcesses: true },
+);
 after(() => embedded[Symbol.asyncDispose]());
 
 interface Body {

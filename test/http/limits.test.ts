@@ -251,7 +251,7 @@ class LimitedService implements AsyncDisposable {
 
   static async start(env: NodeJS.ProcessEnv): Promise<LimitedService> {
     const clock = new ManualClock();
-    const service = await startService(YAML, env, clock);
+    const service = await startService(YAML, env, { clock });
     return new LimitedService(service, await Management.of(service), clock);
   }
 

@@ -48,6 +48,8 @@ metrics: {port: 0}
 alerts: {webhooks: [{name: pager, url: 'http://127.0.0.1:9', format: slack}]}
 `,
   ),
+  {},
+  { engineProcesses: true },
 );
 after(() => service[Symbol.asyncDispose]());
 await until(() =>

@@ -23,6 +23,8 @@ const service = await startService(
     { slots: 1 },
     'queue: {maxRequests: 2, maxWaitMs: 2000}\nstream: {holdMs: 50, keepAliveMs: 50}\n',
   ),
+  {},
+  { engineProcesses: true },
 );
 after(() => service[Symbol.asyncDispose]());
 

@@ -328,7 +328,7 @@ defaultPlan: open
   ).replace('    engine:', `    pricing: {prompt: '100', completion: '100'}\n    engine:`),
   {},
   // Limits do not refill.
-  new ManualClock(),
+  { clock: new ManualClock() },
 );
 after(() => metered[Symbol.asyncDispose]());
 const manager = await Management.of(metered);

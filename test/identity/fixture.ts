@@ -38,7 +38,7 @@ export async function startIdentityFixture(
   const location: TestLocation = owned.use(await kind.location());
   const yaml = scriptedYaml({}, `trustedProxies: ['127.0.0.1']\n${options.yaml ?? ''}`);
   const test = owned.use(
-    await startService(yaml, { ...location.env, ...options.env }, undefined, options.passwords),
+    await startService(yaml, { ...location.env, ...options.env }, { passwords: options.passwords }),
   );
   const database = owned.use(await openDatabase(location));
   let browsers = 0;

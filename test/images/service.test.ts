@@ -64,7 +64,7 @@ const yaml = JSON.stringify({
   recovery: { maxAttempts: 2 },
   limits: { bodyBytes: 30_000_000 },
 });
-const it = await startService(yaml, {}, new ManualClock());
+const it = await startService(yaml, {}, { clock: new ManualClock() });
 after(() => it[Symbol.asyncDispose]());
 const manager = await Management.of(it);
 const states = () =>

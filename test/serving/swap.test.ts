@@ -33,7 +33,7 @@ async function serve({ models, bytes = 100, minStayMs = 0, more = '' }: Settings
     JSON.stringify({ id, keep, required, engine: { file: file ?? `scripted:${JSON.stringify(engine)}` } }),
   );
   const yaml = `models: [${definitions.join(', ')}]\nengine: {maxMemoryBytes: ${bytes}, minStayMs: ${minStayMs}}\n${more}`;
-  const service = await startService(yaml);
+  const service = await startService(yaml, {}, { engineProcesses: true });
   await until(() =>
     Object.keys(models).every((id) => ['ready', 'idle', 'down'].includes(stateOf(service, id).state)),
   );

@@ -1,30 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { runEngineChild, type LoadedEngine } from '../child.ts';
-import { ScriptedEngine } from './engine.ts';
-import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './options.ts';
-import { injectFaults } from './fault-injection.ts';
+import { runEngineChild } from '../child.ts';
+import { SCRIPTED_PROGRAM } from './program.ts';
 
-/** Approximate time between reports of simulated loading progress, in milliseconds, and the maximum number of them. */
-const STEP_MS = 250;
-const MAX_STEPS = 1000;
-
-await runEngineChild<Partial<ScriptedOptions>>({ load, mayRetry: () => true, beforeResponse: injectFaults });
-
-async function load(
-  overrides: Partial<ScriptedOptions>,
-  onProgress: (fraction: number) => void,
-): Promise<LoadedEngine> {
-  const options = { ...SCRIPTED_DEFAULTS, ...overrides };
-  const steps = Math.min(MAX_STEPS, Math.max(1, Math.ceil(options.loadMs / STEP_MS)));
-  for (let step = 0; step < steps; step++) {
-    onProgress(step / steps);
-    await sleep(options.loadMs / steps);
-  }
-  onProgress(1);
-  return {
-    engine: new ScriptedEngine(options),
-    slots: options.slots,
-    backend: 'scripted',
-    async [Symbol.asyncDispose]() {},
-  };
-}
+await runEngineChild(SCRIPTED_PROGRAM);

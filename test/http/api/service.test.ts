@@ -49,7 +49,7 @@ for (const kind of testDatabases()) {
       const { env } = owned.use(await kind.location());
       const { SLUICE_DATABASE_URL: url } = env;
       databaseUrl = url === undefined ? null : new Secret(url);
-      service = owned.use(await startService(YAML, env));
+      service = owned.use(await startService(YAML, env, { engineProcesses: true }));
       management = await Management.of(service);
       disposal = owned.move();
     });

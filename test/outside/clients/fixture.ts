@@ -69,7 +69,11 @@ export async function startForClients(): Promise<ServiceForClients> {
     ...(file === undefined ? [] : [model(REAL, { file, slots: 2, contextTokens: 512, threads: 1 })]),
   ];
   const clock = new ManualClock();
-  const service = await startService(`models:\n${models.join('')}${LIMITS}`, {}, clock);
+  const service = await startService(
+    `models:\n${models.join('')}${LIMITS}`,
+    {},
+    { clock, engineProcesses: true },
+  );
   return { ...service, clock };
 }
 
