@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
@@ -54,9 +55,15 @@ async function stop({ child }: Writer, { home, url }: TestDatabase): Promise<voi
   locked?.exec('begin immediate');
   child.kill('SIGSTOP');
   // The signal takes effect with a delay. The state of a stopped process begins with T.
-  await until(() =>
-    execFileSync('ps', ['-o', 'stat=', '-p', String(child.pid)], { encoding: 'utf8' }).startsWith('T'),
-  );
+  await until(() => stateOf(child.pid).startsWith('T'));
+}
+
+/** Returns the state of a process, as in `ps`, which small systems lack. */
+function stateOf(pid: number | undefined): string {
+  return process.platform === 'linux'
+    ? // After the name in parentheses.
+      (readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1) ?? '')
+    : execFileSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' });
 }
 
 /** Returns the IDs on the lines that begin with a word. */
