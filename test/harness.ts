@@ -1,15 +1,19 @@
 import { fork, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
+import { inspect } from 'node:util';
 import type { KeyClock } from '../src/accounts/keys.ts';
 import type { ReplicaHealth } from '../src/engine/engine.ts';
 import type { PasswordHasher } from '../src/identity/password.ts';
 import { isReady } from '../src/routing/readiness.ts';
 import type { Service, ServiceOptions } from '../src/service.ts';
 import { dropSettings } from './support/environment.ts';
+import { memoryFolder } from './support/memory-folder.ts';
+import { createSqlite } from './support/sqlite-template.ts';
 
 dropSettings();
 
@@ -37,8 +41,8 @@ export interface TestService extends OpenedService {
 }
 
 /** Creates a directory that is removed when disposed. */
-export async function temporaryFolder(): Promise<{ path: string } & AsyncDisposable> {
-  const path = await mkdtemp(join(tmpdir(), 'sluice-test-'));
+export async function temporaryFolder(parent = tmpdir()): Promise<{ path: string } & AsyncDisposable> {
+  const path = await mkdtemp(join(parent, 'sluice-test-'));
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
@@ -90,13 +94,13 @@ export async function openService(
   const [{ Service }, { startEngineInProcess }, { loadConfig, loadSecrets }, { prepareHome }, { openLog }] =
     await Promise.all([
       import('../src/service.ts'),
-      import('./in-process-engine.ts'),
+      import('./support/in-process-engine.ts'),
       import('../src/config/load.ts'),
       import('../src/config/home.ts'),
       import('../src/log.ts'),
     ]);
   await using owned = new AsyncDisposableStack();
-  const { path: home } = owned.use(await temporaryFolder());
+  const { path: home } = owned.use(await temporaryFolder(memoryFolder()));
   const file = join(home, 'sluice.yaml');
   await writeFile(file, yaml);
   const all = {
@@ -108,6 +112,8 @@ export async function openService(
   };
   const config = await loadConfig(all);
   await prepareHome(config.home);
+  const isNew = config.databaseUrl === null && !existsSync(join(config.home, 'sluice.db'));
+  if (isNew) await createSqlite(config.home);
   const lines: string[] = [];
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -133,25 +139,31 @@ export async function openService(
 
 /** Waits until the service is ready. Rejects if a model cannot be loaded. */
 export async function ready(service: Service): Promise<void> {
-  for (;;) {
-    const models = service.router.overview();
-    if (isReady(models)) return;
-    for (const { state } of models.flatMap((model) => model.replicas)) {
+  const overview = () => service.router.overview();
+  await until(() => {
+    for (const { state } of overview().flatMap((model) => model.replicas)) {
       if (state.state === 'down' && state.retryInMs === null) throw new Error(state.reason);
     }
-    await nextTurn();
-  }
+    return isReady(overview());
+  }, overview);
 }
 
-/** Timeout of `until`, in milliseconds. */
+/** Timeout of `until`, in milliseconds, which only a machine that does not work reaches. */
 const LONGEST_WAIT_MS = 120_000;
 
-/** Polls until the condition is true, with growing intervals because a check can cost a request or a query. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+/**
+ * Polls until the condition is true, with growing intervals because a check can cost a request or a query. If it does not
+ * become true, the error shows `state`.
+ */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  state: () => unknown = () => undefined,
+): Promise<void> {
   const since = performance.now();
   while (!(await condition())) {
     const waitedMs = performance.now() - since;
-    if (waitedMs > LONGEST_WAIT_MS) throw new Error(`timed out: ${String(condition)}`);
+    if (waitedMs > LONGEST_WAIT_MS)
+      throw new Error(`timed out: ${String(condition)}\n${inspect(await state(), { depth: 6 })}`);
     await nextTurn(Math.min(50, Math.max(5, waitedMs / 10)));
   }
 }
@@ -348,30 +360,34 @@ export function pauseEngine({ service }: Pick<TestService, 'service'>): Disposab
 
 /** Waits until this number of requests waits for a replica of the first model. */
 export async function untilWaiting({ service }: TestService, count: number): Promise<void> {
-  await until(() => service.router.overview()[0]?.waiting === count);
+  const overview = () => service.router.overview();
+  await until(() => overview()[0]?.waiting === count, overview);
 }
 
 /** Waits until no request is queued or running, in the service and in all its engines. */
 export async function untilIdle({ service }: TestService): Promise<void> {
-  await until(async () => {
-    const areIdle = await Promise.all(
-      service.embeddedReplicas.map(async (replica) => {
-        try {
-          const { slotsInUse, queued } = await replica.client.health(AbortSignal.timeout(5000));
-          return slotsInUse === 0 && queued === 0;
-        } catch {
-          // An engine that has ended runs nothing.
-          return replica.state().state !== 'ready';
-        }
-      }),
-    );
-    return (
-      areIdle.every(Boolean) &&
-      service.router
-        .overview()
-        .every(({ waiting, replicas }) => waiting === 0 && replicas.every(({ inFlight }) => inFlight === 0))
-    );
-  });
+  await until(
+    async () => {
+      const areIdle = await Promise.all(
+        service.embeddedReplicas.map(async (replica) => {
+          try {
+            const { slotsInUse, queued } = await replica.client.health(AbortSignal.timeout(5000));
+            return slotsInUse === 0 && queued === 0;
+          } catch {
+            // An engine that has ended runs nothing.
+            return replica.state().state !== 'ready';
+          }
+        }),
+      );
+      return (
+        areIdle.every(Boolean) &&
+        service.router
+          .overview()
+          .every(({ waiting, replicas }) => waiting === 0 && replicas.every(({ inFlight }) => inFlight === 0))
+      );
+    },
+    () => service.router.overview(),
+  );
 }
 
 /** Returns the lines of the request log so far. */

@@ -131,7 +131,7 @@ test('a database whose write-ahead log was moved away is not opened, which would
   assert.ok(location.kind === 'sqlite');
   await using folder = await temporaryFolder();
   await using here = scheduled(database, join(folder.path, 'backups'));
-  const [log, moved] = [`${location.path}-wal`, join(folder.path, 'moved')];
+  const [log, moved] = [`${location.path}-wal`, `${location.path}-moved`];
   renameSync(log, moved);
   await here.backups.runIfDue();
   assert.match(here.backups.status.reason ?? '', /was deleted or moved while it was in use/);

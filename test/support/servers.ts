@@ -4,12 +4,13 @@
  */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Database } from '../../src/database/database.ts';
 import { Secret } from '../../src/secret.ts';
+import { memoryFolder } from './memory-folder.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
+import { createSqlite } from './sqlite-template.ts';
 
 /** A new database, which is deleted when disposed. */
 export interface TestDatabase extends Database, TestLocation {
@@ -21,7 +22,7 @@ export interface TestDatabases {
   name: 'SQLite' | 'PostgreSQL';
   /** Creates a migrated database. `threads`: see `DatabaseOptions`. */
   open(options?: { threads?: boolean }): Promise<TestDatabase>;
-  /** Creates the location of a new database. On PostgreSQL, it has the tables already. */
+  /** Creates the location of a new database that has the tables already. */
   location(): Promise<TestLocation>;
   /** Creates the location of a database without tables. */
   emptyLocation(): Promise<TestLocation>;
@@ -41,7 +42,7 @@ export function testDatabases(): TestDatabases[] {
     name: 'SQLite',
     open: (options) => open(sqlite.location(), options),
     location: sqliteLocation,
-    emptyLocation: sqliteLocation,
+    emptyLocation: emptySqliteLocation,
   };
   if (withoutPostgres) {
     test('PostgreSQL', { skip: withoutPostgres });
@@ -75,7 +76,13 @@ async function open(location: Promise<TestLocation>, { threads = false } = {}): 
 }
 
 async function sqliteLocation(): Promise<TestLocation> {
-  const home = await mkdtemp(join(tmpdir(), 'sluice-test-'));
+  const location = await emptySqliteLocation();
+  await createSqlite(location.home);
+  return location;
+}
+
+async function emptySqliteLocation(): Promise<TestLocation> {
+  const home = await mkdtemp(join(memoryFolder(), 'sluice-test-'));
   return {
     home,
     url: null,
@@ -87,7 +94,7 @@ async function sqliteLocation(): Promise<TestLocation> {
 /** Creates a database on the test server, and a data directory. */
 async function postgresLocation(template: 'template0' | 'template1'): Promise<TestLocation> {
   await using owned = new AsyncDisposableStack();
-  const { home } = owned.use(await sqliteLocation());
+  const { home } = owned.use(await emptySqliteLocation());
   const url = new URL(await postgresUrl());
   const server = url.href;
   const name = `sluice_test_${randomBytes(8).toString('hex')}`;

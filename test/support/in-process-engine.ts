@@ -1,13 +1,13 @@
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
-import { serveChild, type ChildSettings } from '../src/engine/child.ts';
-import { startEngineProcess, type EngineProcess, type StartEngine } from '../src/engine/engine-process.ts';
-import type { EngineReport } from '../src/engine/engine.ts';
-import { parseDirective, type ScriptedOptions } from '../src/engine/scripted/options.ts';
-import { SCRIPTED_PROGRAM } from '../src/engine/scripted/program.ts';
-import type { GenerationRequest } from '../src/generation.ts';
-import { openLog } from '../src/log.ts';
+import { serveChild, type ChildSettings } from '../../src/engine/child.ts';
+import { startEngineProcess, type EngineProcess, type StartEngine } from '../../src/engine/engine-process.ts';
+import type { EngineReport } from '../../src/engine/engine.ts';
+import { parseDirective, type ScriptedOptions } from '../../src/engine/scripted/options.ts';
+import { SCRIPTED_PROGRAM } from '../../src/engine/scripted/program.ts';
+import type { GenerationRequest } from '../../src/generation.ts';
+import { openLog } from '../../src/log.ts';
 
 /** Starts scripted engines in this process, which takes a small part of the CPU time, and others as child processes. */
 export const startEngineInProcess: StartEngine = (program, argument) =>
