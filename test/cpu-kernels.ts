@@ -1,5 +1,5 @@
 /**
- * Runs every test that generates with llama.cpp once for each CPU kernel library of the addon that this machine can run.
+ * Runs the tests of `test/model/` that use a model file once for each CPU kernel library of the addon that this machine can run.
  * llama.cpp loads the best library for the CPU, so generated text can differ between machines, and no test may depend on
  * it. Each run uses a copy of the package with one library, and fails unless every test file has loaded that library and
  * no other. Linux only.
@@ -9,25 +9,22 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { basename, dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { packagesOf } from '../src/engine/llama/backend.ts';
 import type { LoadedKernels } from './cpu-kernels-hook.ts';
 import { temporaryFolder } from './harness.ts';
-
-const ROOT = join(import.meta.dirname, '..');
+import { filesOf } from './parts.ts';
+import { reachedFrom, ROOT, textOf } from './reached.ts';
 
 /** Fast libraries that run on nearly every machine: AVX2 and AVX. Others take minutes longer. */
 const COMMON = ['haswell', 'sandybridge'];
 
 /** The library `x64` has no vector instructions and needs minutes for a prompt of 500 tokens. */
 const TIMEOUT = '--test-timeout=3600000';
-
-/** Test files that use a model file but do not generate. */
-const NOT_GENERATING = ['test/models/store.test.ts', 'test/outside/clients/embeddings.test.ts'];
 
 /** Instead of the name of a library. */
 const ALL = 'all';
@@ -46,7 +43,7 @@ const available = readdirSync(binaries(original)).flatMap(
 
 await using temporary = await temporaryFolder();
 const selected = selectLibraries();
-const tests = globSync('test/**/*.test.ts', { cwd: ROOT }).filter(generates).toSorted();
+const tests = filesOf('model').filter(generates);
 const failed: string[] = [];
 for (const library of selected) {
   console.log(`\n${library}: ${tests.length} test files`);
@@ -172,19 +169,7 @@ function binaries(folder: string): string {
   return join(folder, 'bins', basename(name));
 }
 
-/** Returns whether a test file, or a test helper that it imports, uses a model file. */
+/** Returns whether a test file, or a file that it imports, uses a model file. */
 function generates(file: string): boolean {
-  if (NOT_GENERATING.includes(file)) return false;
-  const reached = new Set([join(ROOT, file)]);
-  // The loop also visits files that it adds.
-  for (const from of reached) {
-    const text = readFileSync(from, 'utf8');
-    if (/SLUICE_TEST_(EMBEDDING_)?MODEL/.test(text)) return true;
-    for (const [, specifier = ''] of text.matchAll(/from '(\.[^']+\.ts)'/g)) {
-      const to = resolve(dirname(from), specifier);
-      // Some tests contain imports in strings.
-      if (to.startsWith(join(ROOT, 'test/')) && existsSync(to)) reached.add(to);
-    }
-  }
-  return false;
+  return [...reachedFrom(file)].some((reached) => /SLUICE_TEST_(EMBEDDING_)?MODEL/.test(textOf(reached)));
 }

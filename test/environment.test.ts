@@ -33,13 +33,17 @@ const FOREIGN = {
 
 for (const module of ['test/harness.ts', 'test/support/servers.ts', 'test/support/measured-servers.ts']) {
   test(`the settings, databases and proxies of the shell do not reach what ${module} starts`, async () => {
-    const env = await environmentAfter(module, { ...FOREIGN, SLUICE_TEST_MODEL: '/model.gguf', LANG: 'C' });
+    const env = await environmentAfter(module, {
+      ...FOREIGN,
+      SLUICE_TEST_MODEL: '/model.gguf',
+      TMPDIR: '/tmp',
+    });
     assert.deepEqual(
       Object.keys(FOREIGN).filter((name) => name in env),
       [],
     );
     assert.equal(env.SLUICE_TEST_MODEL, '/model.gguf');
-    assert.equal(env.LANG, 'C');
+    assert.equal(env.TMPDIR, '/tmp');
     // Tests of the package install with npm.
     assert.equal(env.npm_config_https_proxy, 'http://proxy.test');
   });

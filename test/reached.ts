@@ -13,20 +13,31 @@ const FOLDERS = /^(test|bench|torture|tools)\//;
 export function reachedFrom(file: string): ReadonlySet<string> {
   const reached = new Set([file]);
   // The loop also visits files that it adds.
-  for (const from of reached) for (const to of namedIn(from)) reached.add(to);
+  for (const from of reached) for (const to of read(from).named) reached.add(to);
   return reached;
 }
 
-const named = new Map<string, readonly string[]>();
+/** Returns the text of a file of the tests. */
+export function textOf(file: string): string {
+  return read(file).text;
+}
 
-/** Returns the files of tests that the text of a file names by a path relative to it: `'./fixture.ts'`, `'child.ts'`. */
-function namedIn(file: string): readonly string[] {
-  const known = named.get(file);
+interface SourceFile {
+  text: string;
+  /** The files of tests that the text names by their path relative to it: `'./fixture.ts'`, `'child.ts'`. */
+  named: readonly string[];
+}
+
+const files = new Map<string, SourceFile>();
+
+function read(file: string): SourceFile {
+  const known = files.get(file);
   if (known !== undefined) return known;
   const text = readFileSync(join(ROOT, file), 'utf8');
-  const files = [...text.matchAll(/'([^'\s]+\.ts)'/g)]
+  const named = [...text.matchAll(/'([^'\s]+\.ts)'/g)]
     .map(([, path = '']) => relative(ROOT, resolve(ROOT, dirname(file), path)).replaceAll('\\', '/'))
     .filter((path) => FOLDERS.test(path) && existsSync(join(ROOT, path)));
-  named.set(file, files);
-  return files;
+  const source = { text, named };
+  files.set(file, source);
+  return source;
 }

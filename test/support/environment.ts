@@ -10,7 +10,7 @@ const SETTINGS = /^(SLUICE_(?!TEST_|WRITE_GOLDEN$)|OTEL_|OPENAI_|ANTHROPIC_|LANG
 const INTERNET = /^(HF_.*|(HTTPS?|ALL|NO)_PROXY)$/i;
 
 /** Servers that a test may erase, so they must be ones that the tests have started. */
-const SERVERS = /^TEST_(POSTGRES|VALKEY)_URL$/;
+const SERVERS = /^TEST_(POSTGRES|VALKEY|CHROMIUM)_URL$/;
 
 /** Set for child processes, which receive settings from their test. */
 const MARKER = 'SLUICE_TEST_ENVIRONMENT';
