@@ -173,6 +173,26 @@ test('only web and mail addresses are links; others are shown as their source', 
   );
 });
 
+test('a single tilde is text, and means "about" as in models of Chinese', () => {
+  for (const source of ['about ~2000 lines and ~5000 lines', '大约~12万和~510万', 'takes ~3~5 minutes']) {
+    assert.deepEqual(inlines(source), [text(source)]);
+  }
+});
+
+test('punctuation of Chinese and Japanese ends an address', () => {
+  for (const end of ['，然后继续', '（中文说明）', '。谢谢', '、', '」']) {
+    const [link, rest] = inlines(`https://example.com/docs${end}`);
+    assert.deepEqual(linksOf(link), ['https://example.com/docs']);
+    assert.deepEqual(rest, text(end));
+  }
+  assert.deepEqual(linksOf(inlines('https://example.com/中文')), ['https://example.com/%E4%B8%AD%E6%96%87']);
+});
+
+test('a line like a definition of a link is shown unless it has an address', () => {
+  for (const source of ['[INFO]: started', '[Alice]: hello\n[Bob]: hi', 'Log:\n\n[1]: done'])
+    assert.equal(textOf(readMarkdown(source)), source.replace('\n\n', '\n'));
+});
+
 const PIECES = [
   'a',
   ' ',
@@ -203,6 +223,8 @@ const PIECES = [
   '\\]',
   '&lt;',
   '~~',
+  '~',
+  ']: ',
   '    ',
   '---',
   '=',

@@ -208,6 +208,24 @@ class BoundedTokenizer extends Tokenizer {
     return undefined;
   }
 
+  /** Models write one tilde for "about", and two around deleted text. */
+  override del(text: string, masked: string, before?: string): Tokens.Del | undefined {
+    return text.startsWith('~~') ? super.del(text, masked, before) : undefined;
+  }
+
+  /** Addresses end before the punctuation of Chinese and Japanese, which no space separates from them. */
+  override url(text: string): Tokens.Link | undefined {
+    const link = super.url(text);
+    const end = link?.raw.search(/[\u3000-\u303f\uff00-\uff0f\uff1a-\uff1f]/) ?? -1;
+    return end === -1 ? link : super.url(text.slice(0, end));
+  }
+
+  /** Texts such as `[INFO]: started` define no link, and would not be shown. */
+  override def(text: string): Tokens.Def | undefined {
+    const definition = super.def(text);
+    return definition && addressOf(definition.href) !== null ? definition : undefined;
+  }
+
   /** Models write `<br>` to break lines in the cells of tables. Other tags are text. */
   override tag(text: string): Tokens.Tag | undefined {
     const raw = /^<br *\/?>/i.exec(text)?.[0];
