@@ -37,7 +37,11 @@ const FINISHES: Readonly<Record<NonNullable<Request['finish_reason']>, string>> 
 /** Returns the status or result of a request. */
 export function outcomeOf({ state, error_code, http_status, finish_reason }: Request): Outcome {
   if (state === 'open')
-    return { tone: 'accent', text: 'Running', meaning: 'Waiting for a slot, processing the prompt or generating.' };
+    return {
+      tone: 'accent',
+      text: 'Running',
+      meaning: 'Waiting for a slot, processing the prompt or generating.',
+    };
   if (state === 'interrupted') {
     const meaning =
       'The service stopped or crashed while the request was running. Token counts are from the last checkpoint.';
