@@ -23,7 +23,8 @@ async function load(
   const steps = Math.min(MAX_STEPS, Math.max(1, Math.ceil(options.loadMs / STEP_MS)));
   for (let step = 0; step < steps; step++) {
     onProgress(step / steps);
-    await sleep(options.loadMs / steps);
+    // Something else keeps the process alive: standard input, or the service that shares it.
+    await sleep(options.loadMs / steps, undefined, { ref: false });
   }
   onProgress(1);
   return {
