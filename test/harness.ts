@@ -168,6 +168,13 @@ export async function until(
   }
 }
 
+const DAY_MS = 86_400_000;
+
+/** Waits for midnight UTC in the minute before it, so that a test that counts the usage of a day sees only one day. */
+export async function awayFromMidnight(): Promise<void> {
+  await until(() => Date.now() % DAY_MS < DAY_MS - 60_000);
+}
+
 function nextTurn(ms = 5): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

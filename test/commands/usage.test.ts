@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { dayOf } from '../../src/accounts/ledger/days.ts';
 import { csvLine } from '../../src/commands/output.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { collectOutput, MODEL, until } from '../harness.ts';
+import { awayFromMidnight, collectOutput, MODEL, until } from '../harness.ts';
 import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
 import { testDatabases } from '../support/servers.ts';
 import { folder, run, start } from './program.ts';
@@ -17,6 +17,7 @@ for (const kind of testDatabases()) {
     let account: string;
     const ids: string[] = [];
     before(async () => {
+      await awayFromMidnight();
       managed = await startManagedService(kind);
       account = (
         await run(['accounts', 'create', '--name', 'acme', '--plan', 'free'], managed.env)

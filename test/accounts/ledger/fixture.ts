@@ -28,7 +28,7 @@ export function open(
 /** Returns the values of a request that was admitted now. */
 export function newRow(with_: Partial<OpenedRow> = {}): OpenedRow {
   return {
-    id: randomUUIDv7(),
+    id: nextId(),
     clientRequestId: null,
     accountId: 'acct_1',
     keyId: 'key_1',
@@ -45,6 +45,17 @@ export function newRow(with_: Partial<OpenedRow> = {}): OpenedRow {
     priceInputCacheRead: null,
     ...with_,
   };
+}
+
+let lastId = '';
+
+/** Returns an ID that is after the last one, also within a millisecond. */
+function nextId(): string {
+  let id: string;
+  do id = randomUUIDv7();
+  while (id <= lastId);
+  lastId = id;
+  return id;
 }
 
 /** Returns the counts of a running request. Half of the completion is reasoning. */

@@ -92,14 +92,18 @@ function usageIn(
   return sum;
 }
 
+/** The start of the 15th of next month. Always has a partition, also for the day before, unlike the past. */
+function midNextMonth(): number {
+  const now = new Date();
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 15);
+}
+
 for (const databases of testDatabases()) {
   describe(`ledger queries on ${databases.name}`, () => {
     test('usage by any dimension is read in pages, whose rows add up to the total', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      // Next month always has a partition.
-      const now = new Date();
-      const noon = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 15, 12);
+      const noon = midNextMonth() + DAY_MS / 2;
       const day = dayOf(noon);
       for (let index = 0; index < 12; index++) {
         const startedAt = noon + Math.floor(index / 3) * DAY_MS;
@@ -231,9 +235,9 @@ for (const databases of testDatabases()) {
     test('usage older than an hour is not read request by request', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const now = Date.now();
-      await settled(ledger, { id: firstIdAt(now - 7_200_000), startedAt: now - 7_200_000 });
-      await settled(ledger);
+      const now = midNextMonth();
+      for (const startedAt of [now - 7_200_000, now])
+        await settled(ledger, { id: firstIdAt(startedAt), startedAt });
       const entries = await readHistory(
         openUsageHistory(database),
         'acct_1',
@@ -357,9 +361,7 @@ for (const databases of testDatabases()) {
     test('hourly usage adds up to daily usage, also by outcome', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      // The middle of next month: this day and the day before always have a partition.
-      const now = new Date();
-      const midnight = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 15);
+      const midnight = midNextMonth();
       const day = dayOf(midnight);
       const ends = [
         {},

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, connect as connectTo, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, test } from 'node:test';
+import { beforeEach, describe, test } from 'node:test';
 import { RedisClient } from '@redis/client';
 import * as fc from 'fast-check';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
 import type { Limiter } from '../../../src/accounts/limits/limiter.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { SILENT } from '../../../src/log.ts';
-import { run, until } from '../../harness.ts';
+import { awayFromMidnight, run, until } from '../../harness.ts';
 import { startValkey } from '../../support/server-process.ts';
 import { valkeyUrl, withoutValkey } from '../../support/servers.ts';
 import { demand, FakeLedger, Fleet, instancesSeen, openInstance, TIMING, type Request } from './fleet.ts';
@@ -56,6 +56,8 @@ async function used(
 }
 
 describe('limits in Valkey', { skip: withoutValkey }, () => {
+  beforeEach(awayFromMidnight);
+
   test('instances share one plan', async () => {
     await using store = await open(3);
     const limits = { requestsPerMinute: 10, tokensPerDay: 1000, requestsInFlight: 8 };
