@@ -10,6 +10,7 @@ import {
   requestLog,
   scriptedYaml,
   blockProcess,
+  type TestServiceOptions,
   startService,
   until,
 } from '../harness.ts';
@@ -18,26 +19,30 @@ import { assertError, requestText, Wire } from './wire.ts';
 /** Milliseconds; longer than any test. */
 const FOREVER = 1_000_000;
 
-const service = await startService(
-  scriptedYaml(
-    { slots: 1 },
-    'queue: {maxRequests: 2, maxWaitMs: 2000}\nstream: {holdMs: 50, keepAliveMs: 50}\n',
-  ),
-  {},
-  { engineProcesses: true },
-);
+/** Starts a service with one slot, in which requests wait at most this long, in milliseconds. */
+const startQueue = (maxWaitMs: number, options?: TestServiceOptions) =>
+  startService(
+    scriptedYaml(
+      { slots: 1 },
+      `queue: {maxRequests: 2, maxWaitMs: ${maxWaitMs}}\nstream: {holdMs: 50, keepAliveMs: 50}\n`,
+    ),
+    {},
+    options,
+  );
+
+const service = await startQueue(FOREVER);
 after(() => service[Symbol.asyncDispose]());
 
-async function ask(directive: Directive, stream = false): Promise<Wire> {
-  const wire = await Wire.open(service.url);
-  const key = { Authorization: `Bearer ${service.key}` };
+async function ask(directive: Directive, stream = false, { url, key: secret } = service): Promise<Wire> {
+  const wire = await Wire.open(url);
+  const key = { Authorization: `Bearer ${secret}` };
   return wire.send(requestText('POST /v1/chat/completions', key, chat(scripted(directive), { stream })));
 }
 
 /** Opens a stream that occupies the only slot until it is disposed. */
-async function holdSlot(): Promise<Wire> {
-  const wire = await ask({ tokenMs: FOREVER }, true);
-  await until(async () => (await engineHealth(service)).slotsInUse === 1);
+async function holdSlot(of = service): Promise<Wire> {
+  const wire = await ask({ tokenMs: FOREVER }, true, of);
+  await until(async () => (await engineHealth(of)).slotsInUse === 1);
   return wire;
 }
 
@@ -62,9 +67,10 @@ test('a request that exceeds the queue is refused with queue_full at once, and t
 });
 
 test('a request that waits longer than maxWaitMs ends with queue_full, as a status or in the stream', async () => {
-  using first = await holdSlot();
-  using whole = await ask({ text: 'never' });
-  using stream = await ask({ text: 'never' }, true);
+  await using impatient = await startQueue(200);
+  using _first = await holdSlot(impatient);
+  using whole = await ask({ text: 'never' }, false, impatient);
+  using stream = await ask({ text: 'never' }, true, impatient);
   const refused = await whole.response();
   assertError(refused, 'queue_full');
   assert.equal(refused.header('retry-after'), '1');
@@ -72,7 +78,7 @@ test('a request that waits longer than maxWaitMs ends with queue_full, as a stat
   assert.equal(streamed.status, 200);
   assert.match(streamed.body, /^(: keep-alive\n\n)+data: \{"error":.*\n\ndata: \[DONE\]\n\n$/);
   assert.match(streamed.body, /"code":"queue_full"\},"usage":\{"prompt_tokens":0,"completion_tokens":0,/);
-  const lines = requestLog(service).slice(-2);
+  const lines = requestLog(impatient).slice(-2);
   assert.deepEqual(
     lines.map(({ status, code, queueMs }) => [status, code, queueMs]),
     [
@@ -80,20 +86,19 @@ test('a request that waits longer than maxWaitMs ends with queue_full, as a stat
       [503, 'queue_full', null],
     ],
   );
-  first[Symbol.dispose]();
-  await untilIdle(service);
 });
 
 test('a request whose slot became free while the service was suspended is served', async () => {
-  using paused = pauseEngine(service);
-  using _first = await ask({}, true);
-  await until(() => service.service.router.overview()[0]?.replicas[0]?.inFlight === 1);
-  using second = await ask({ text: 'second' });
-  await untilWaiting(service, 1);
+  await using suspended = await startQueue(2000, { engineProcesses: true });
+  using paused = pauseEngine(suspended);
+  using _first = await ask({}, true, suspended);
+  await until(() => suspended.service.router.overview()[0]?.replicas[0]?.inFlight === 1);
+  using second = await ask({ text: 'second' }, false, suspended);
+  await untilWaiting(suspended, 1);
   paused.dispose();
-  blockProcess(2500);
+  // In this time, the engine must complete the first request.
+  blockProcess(4000);
   assert.match((await second.response()).body, /"content":"second"/);
-  await untilIdle(service);
 });
 
 test('queued clients that disconnect leave the queue', async () => {
