@@ -185,6 +185,25 @@ test('tests, benchmarks and torture share nothing but test/support', () => {
   assert.deepEqual(forbidden, []);
 });
 
+test('every path that a tool names exists', () => {
+  const expand = (glob: string): string[] => {
+    const [braces, list = ''] = /\{([^{}]*)\}/.exec(glob) ?? [];
+    return braces === undefined
+      ? [glob]
+      : list.split(',').flatMap((name) => expand(glob.replace(braces, name)));
+  };
+  const named = globSync(['tools/**/*.ts', 'test/cpu-kernels.ts'], { cwd: root }).flatMap((file) =>
+    [
+      ...readFileSync(join(root, file), 'utf8').matchAll(/'((?:src|test|tools|docs)\/[^'\s]*\.\w+)'/g),
+    ].flatMap(([, glob = '']) => expand(glob)),
+  );
+  assert.ok(named.length > 20);
+  assert.deepEqual(
+    named.filter((glob) => globSync(glob, { cwd: root }).length === 0),
+    [],
+  );
+});
+
 test('the tables have every folder', () => {
   const foldersOf = (all: readonly string[]) => [...new Set(all.map(folderOf))].filter((name) => name !== '');
   assert.deepEqual(foldersOf(files).sort(), Object.keys(MAY_IMPORT).sort());

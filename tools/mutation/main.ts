@@ -6,7 +6,8 @@
  *   npm run test:mutation -- --count 20 --seed 7
  *   npm run test:mutation -- --only src/routing/router.ts:91
  *
- * The same seed selects the same mutants. Exits with 1 if a mutant survives.
+ * The same seed selects the same mutants. Runs the tests without a mutant first. Exits with 1 if a mutant survives, and with 2
+ * if a test fails without one.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -47,8 +48,8 @@ const AREAS: Readonly<Record<string, Area>> = {
     tests: ['test/routing/*.test.ts', 'test/inference/*.test.ts', 'test/http/queue.test.ts'],
   },
   scheduler: {
-    sources: 'src/engine/llama/{scheduler,step,slots,choice,prefix-cache}.ts',
-    tests: ['test/engine/llama/{step,prefix-cache}.test.ts', 'test/model/*.test.ts'],
+    sources: 'src/engine/llama/{scheduler,step-planner,slots,job,choice-output,draft-plan,common-prefix}.ts',
+    tests: ['test/engine/llama/{step,prefix-cache,choice-output,draft}.test.ts', 'test/model/*.test.ts'],
   },
 };
 
@@ -78,8 +79,19 @@ const env: NodeJS.ProcessEnv = { ...process.env };
 env.TEST_POSTGRES_URL ??= servers.use(await startPostgres()).url;
 env.TEST_VALKEY_URL ??= servers.use(await startValkey()).url;
 env.SLUICE_TEST_MODEL ??= globSync(join(root, '.cache/home/models/**/*.gguf'))[0];
+env.SLUICE_TEST_GEMMA ??= globSync(join(root, '.cache/gemma/*.gguf'))[0];
 
 const chosen = choose();
+// Otherwise, a test that always fails would seem to catch every mutant.
+const failing: string[] = [];
+const baseline = new Set(chosen.flatMap(({ mutant, area }) => testFiles(mutant, area)));
+for (const file of baseline) if (!(await passes(file))) failing.push(file);
+if (failing.length > 0) {
+  console.error(`Without a mutant, these tests fail:\n${failing.join('\n')}`);
+  process.exit(2);
+}
+console.log(`Without a mutant, all ${baseline.size} test files pass.`);
+
 const survivors: Mutant[] = [];
 for (const [index, { mutant, area }] of chosen.entries()) {
   const killer = await killedBy(mutant, area);
