@@ -69,7 +69,7 @@ class Exchange implements AsyncDisposable {
     this.#owned = owned;
     const options = { keepAlives: { holdMs: 1e6, keepAliveMs: 1e6, keepAlive } };
     this.#stream = new EventStream(response, new WriteQueue(), options);
-    this.#stream.write('');
+    void this.#stream.write('');
   }
 
   static async open(): Promise<Exchange> {

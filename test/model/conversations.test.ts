@@ -164,13 +164,14 @@ describe('conversations in files', () => {
     name: string,
     run: (engine: LlamaEngine) => Promise<void>,
     options: { keep?: boolean; bytes?: number } = {},
-  ) =>
+  ): void => {
     test(name, async () => {
       folder = await temporaryFolder();
       await using _ = folder;
       await using engine = await open(folder, { file }, options);
       await run(engine);
     });
+  };
 
   /** Returns the cached tokens of a conversation that returns with another question. */
   const cachedOf = async (engine: LlamaEngine, name: string, first: Completion, scope?: string) =>
