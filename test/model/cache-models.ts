@@ -10,6 +10,8 @@ export interface CacheModel {
   options: { skip: string | false };
   /** Words of a prompt that is longer than the sliding window, if there is one. */
   longWords: number;
+  /** Words of a prompt with more than the 256 tokens of the shortest conversation that is saved. */
+  storedWords: number;
   /** The ID of a token with text. */
   token: number;
   /** Maximum difference of a log probability that is computed again in other batches. */
@@ -31,6 +33,7 @@ export const CACHE_MODELS: readonly CacheModel[] = [
     },
     options: { skip: false as const },
     longWords: 100,
+    storedWords: 80,
     token: 70,
     tolerance: 0.01,
     maxOverhead: name === 'mamba' ? 1.7 : 1.001,
@@ -40,5 +43,6 @@ export const CACHE_MODELS: readonly CacheModel[] = [
 function realModel(name: string, variable: string, longWords: number): CacheModel {
   const path = process.env[variable];
   const options = { skip: path === undefined && `${variable} is not set` };
-  return { name, file: () => path ?? '', options, longWords, token: 300, tolerance: 1, maxOverhead: 1.001 };
+  const words = { longWords, storedWords: 290 };
+  return { name, file: () => path ?? '', options, ...words, token: 300, tolerance: 1, maxOverhead: 1.001 };
 }

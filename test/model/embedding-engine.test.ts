@@ -91,33 +91,42 @@ function expected(index: number): Float16Array {
   return new Float16Array(Uint8Array.from(Buffer.from(REFERENCE[index]?.vector ?? '', 'base64')).buffer);
 }
 
-for (const [name, path, least] of [
-  ['F16', file, 0.999],
-  ['Q8_0', quantizedFile(file), 0.99],
-] as const)
-  test(`embeddings in ${name} agree with the reference for 50 texts in five languages`, SKIP, async () => {
-    await using engine = await load(path);
-    const { vectors, promptTokens } = await embed(engine, request(TEXTS));
-    assert.equal(vectors.length, 50);
-    assert.equal(
-      promptTokens,
-      REFERENCE.reduce((sum, { tokens }) => sum + tokens, 0),
-    );
-    for (const [index, vector] of vectors.entries()) {
-      const similarity = cosine(vector, expected(index));
-      assert(similarity >= least, `${TEXTS[index]}: ${similarity}`);
-      assert(Math.abs(Math.hypot(...vector) - 1) < 1e-5, 'the vector has the length 1');
-    }
-  });
+/** Asserts that the embeddings of every `step`th text have a cosine similarity of `least` with the reference. */
+async function assertAgrees(engine: EmbeddingEngine, step: number, least: number): Promise<void> {
+  const chosen = REFERENCE.map((reference, index) => ({ ...reference, index })).filter(
+    ({ index }) => index % step === 0,
+  );
+  const { vectors, promptTokens } = await embed(engine, request(chosen.map(({ text }) => text)));
+  assert.equal(vectors.length, chosen.length);
+  assert.equal(
+    promptTokens,
+    chosen.reduce((sum, { tokens }) => sum + tokens, 0),
+  );
+  for (const [at, { text, index }] of chosen.entries()) {
+    const vector = vectors[at] ?? new Float32Array();
+    const similarity = cosine(vector, expected(index));
+    assert(similarity >= least, `${text}: ${similarity}`);
+    assert(Math.abs(Math.hypot(...vector) - 1) < 1e-5, 'the vector has the length 1');
+  }
+}
+
+test('embeddings in Q8_0 agree with the reference for texts in five languages', SKIP, async () => {
+  await using engine = await load(quantizedFile(file));
+  await assertAgrees(engine, 5, 0.99);
+});
 
 describe('an engine of embeddings', SKIP, () => {
   const loading = SKIP.skip ? null : load(file);
   after(async () => (await loading)?.[Symbol.asyncDispose]());
   const engineOf = async () => (await loading) ?? assert.fail();
 
+  test('agrees with the reference for 50 texts in five languages', async () => {
+    await assertAgrees(await engineOf(), 1, 0.999);
+  });
+
   test('computes the same for a text alone, in a batch, and as token IDs', async () => {
     const engine = await engineOf();
-    const texts = TEXTS.slice(0, 8);
+    const texts = TEXTS.slice(0, 4);
     const { vectors } = await embed(engine, request(texts));
     for (const [index, text] of texts.entries()) {
       const single = await embed(engine, request([text]));
@@ -131,7 +140,7 @@ describe('an engine of embeddings', SKIP, () => {
 
   test('computes requests at the same time without mixing them up', async () => {
     const engine = await engineOf();
-    const requests = Array.from({ length: 10 }, (_, index) => TEXTS.slice(index, index + 10));
+    const requests = Array.from({ length: 6 }, (_, index) => TEXTS.slice(index, index + 4));
     const results = await Promise.all(requests.map((texts) => embed(engine, request(texts))));
     for (const [first, { vectors }] of results.entries())
       for (const [index, vector] of vectors.entries())
@@ -150,10 +159,8 @@ describe('an engine of embeddings', SKIP, () => {
     const fits = await embed(engine, request([Array.from({ length: CONTEXT_TOKENS }, () => 7852)]));
     assert.equal(fits.promptTokens, CONTEXT_TOKENS);
     const word = 'bread ';
-    assert.equal(
-      (await embed(engine, request([word.repeat(CONTEXT_TOKENS - 2)]))).promptTokens,
-      CONTEXT_TOKENS,
-    );
+    const text = request([word.repeat(CONTEXT_TOKENS - 2)]);
+    assert.equal(await engine.countPromptTokens(text, never), CONTEXT_TOKENS);
     assert.deepEqual(await refusal(engine, request(['a', word.repeat(CONTEXT_TOKENS - 1)])), {
       code: 'context_length_exceeded',
       param: 'input[1]',
@@ -281,9 +288,10 @@ test('an engine process serves the model with a thread for each slot', SKIP, asy
     model: 'test/model',
   });
   const vectors: Float32Array[] = [];
-  for await (const event of client.generate(request(TEXTS), never))
+  const texts = TEXTS.slice(0, 6);
+  for await (const event of client.generate(request(texts), never))
     if (event.type === 'embedding') vectors.push(event.vector);
-  assert.equal(vectors.length, TEXTS.length);
+  assert.equal(vectors.length, texts.length);
   for (const [index, vector] of vectors.entries()) assert(cosine(vector, expected(index)) > 0.999);
   // The advice for servers that take only texts does not apply.
   await assert.rejects(client.generate(request([[1], [999_999_999]]), never).next(), {

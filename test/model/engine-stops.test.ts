@@ -8,12 +8,23 @@ import { chat, complete, exactly, loadEngine, MODELS, SKIP, text } from './embed
 const TEXT = 'one two three, 東京 🙂🙃 is done';
 const JSON_TEXT = JSON.stringify(TEXT);
 
-/** Stop sequences with the one that ends `TEXT`. Its end may be in the middle of a token, character sequence or word. */
-const CASES: readonly { stop: string[]; found: string | null }[] = [
+interface Case {
+  stop: string[];
+  /** The one that ends `TEXT`. */
+  found: string | null;
+}
+
+/** Stop sequences whose end may be in the middle of a token, character sequence or word. */
+const ENDS: readonly Case[] = [
   { stop: ['o th'], found: 'o th' },
   { stop: ['wo three, 東'], found: 'wo three, 東' },
   { stop: ['京'], found: '京' },
   { stop: ['🙂🙃 i'], found: '🙂🙃 i' },
+  { stop: ['four', 'donee'], found: null },
+];
+
+/** Several stop sequences. */
+const SEVERAL: readonly Case[] = [
   { stop: ['done', 'two'], found: 'two' },
   // The first complete one ends the text, so that a longer one with the same start is never found.
   { stop: ['two three', 'two'], found: 'two' },
@@ -21,9 +32,18 @@ const CASES: readonly { stop: string[]; found: string | null }[] = [
   // Several are complete at the same character: the longest one.
   { stop: ['wo t', 'two t', 'o t'], found: 'two t' },
   { stop: ['two four', 'e two t', 'two f'], found: 'e two t' },
-  { stop: ['four', 'donee'], found: null },
-  { stop: [], found: null },
 ];
+
+async function assertEnds(engine: LlamaEngine, cases: readonly Case[]): Promise<void> {
+  const request = text('Write.', { maxTokens: 100, responseFormat: exactly(TEXT) });
+  // In turns, they would take about twice the time.
+  const ends = await Promise.all(cases.map(({ stop }) => complete(engine, { ...request, stop })));
+  for (const [at, { texts, reasons, stopSequences }] of ends.entries()) {
+    const { stop, found } = cases[at] as Case;
+    const cut = found === null ? JSON_TEXT : JSON_TEXT.slice(0, JSON_TEXT.indexOf(found));
+    assert.deepEqual([texts, reasons, stopSequences], [[cut], ['stop'], [found]], stop.join());
+  }
+}
 
 const TOOLS: ChatRequest['tools'] = [
   { name: 'lamp', description: null, parameters: { type: 'object' }, strict: false },
@@ -42,12 +62,7 @@ for (const { name, file, options } of MODELS) {
     });
 
     test('ends the text, is not part of it, and is reported', async () => {
-      const request = text('Write.', { maxTokens: 100, responseFormat: exactly(TEXT) });
-      for (const { stop, found } of CASES) {
-        const { texts, reasons, stopSequences } = await complete(engine, { ...request, stop });
-        const cut = found === null ? JSON_TEXT : JSON_TEXT.slice(0, JSON_TEXT.indexOf(found));
-        assert.deepEqual([texts, reasons, stopSequences], [[cut], ['stop'], [found]], stop.join());
-      }
+      await assertEnds(engine, ENDS);
     });
 
     test('is reported by a generation that continues inside or right after it', async () => {
@@ -58,9 +73,20 @@ for (const { name, file, options } of MODELS) {
         cacheScope: 'test',
       });
       const whole = await complete(engine, request);
-      const tokenIds = whole.events.flatMap((event) => ('tokenIds' in event ? (event.tokenIds ?? []) : []));
+      const tokenIds: number[] = [];
+      /** Tokens after which the text has the first stop sequence, and one that begins before it. */
+      const counts: number[] = [];
+      let seen = '';
+      for (const event of whole.events) {
+        if (event.type !== 'token') continue;
+        if (!seen.includes('three,'))
+          counts.push(...(event.tokenIds ?? []).map((_, at) => tokenIds.length + at + 1));
+        tokenIds.push(...(event.tokenIds ?? []));
+        seen += event.text;
+      }
+      assert.ok(counts.length > 2 && counts.length < tokenIds.length);
       const stop = ['three', 'two three, 東京 🙂'];
-      for (let count = 1; count < tokenIds.length; count++) {
+      for (const count of [...counts, tokenIds.length - 1]) {
         const continuation: Continuation = {
           promptTokenIds: null,
           tokenIds: tokenIds.slice(0, count),
@@ -104,6 +130,10 @@ describe('a stop sequence of a chat', SKIP, () => {
 
   after(async () => {
     await engine[Symbol.asyncDispose]();
+  });
+
+  test('is the first complete one of several, or the longest of those', async () => {
+    await assertEnds(engine, SEVERAL);
   });
 
   test('is found in the text of an answer in a format', async () => {

@@ -79,8 +79,12 @@ describe('the number of prompt tokens', SKIP, () => {
   after(() => served[Symbol.asyncDispose]());
 
   test('is that of a generation, for any chat', async () => {
-    const counts = await assertExact(served, PROMPT_CHATS);
-    assert.equal(counts.length, 30);
+    // Each text once, in one of the three shapes of a chat.
+    const counts = await assertExact(
+      served,
+      PROMPT_CHATS.filter((_, index) => (index % 10) % 3 === Math.floor(index / 10)),
+    );
+    assert.equal(counts.length, 10);
     await assertExact(served, [chat(LONG)]);
   });
 
