@@ -12,6 +12,7 @@ import {
 } from 'playwright-core';
 import { until } from '../harness.ts';
 import { findChromium, launchOptions } from './chromium.ts';
+import { noon, shiftClock } from './noon.ts';
 
 /** Options that skip a test if there is no browser. */
 export const WITH_BROWSER = {
@@ -85,6 +86,7 @@ async function visit(browser: Browser, baseURL: string, view: View, pixelRatio: 
   const faults: string[] = [];
   await context.exposeBinding('sluicePolicyBroken', (_source, what: string) => faults.push(what));
   await context.addInitScript(REPORT_POLICY);
+  if (noon.offsetMs !== 0) await context.addInitScript(shiftClock, noon.offsetMs);
   context.on('weberror', (error) => faults.push(String(error.error())));
   context.on('console', (message) => {
     // Chromium also logs error responses, which pages show themselves.

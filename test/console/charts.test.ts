@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { startAtNoon } from './noon.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const DAY = /[?&]from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d(?:&|$)/;
@@ -14,6 +15,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
   let page: Page;
   let key: string;
   before(async () => {
+    startAtNoon();
     stage = await openStage(scriptedYaml({ tokens: 12 }, `    pricing: {prompt: '2', completion: '10'}\n`));
     ({ page } = stage.operator);
     ({ key } = await newKey(stage.service));
@@ -63,8 +65,7 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await page.goto('/usage?range=today');
     await page.getByRole('button', { name: 'Show Tokens as table' }).click();
     const table = page.getByRole('region', { name: 'Tokens by hour' });
-    await table.getByRole('link').nth(3).focus();
-    await page.keyboard.press('Enter');
+    await table.getByRole('link').nth(3).press('Enter');
     await page.waitForURL('**/requests?*');
     assert.match(page.url(), HOUR);
   });

@@ -30,14 +30,6 @@ describe('navigation', WITH_BROWSER, () => {
     return String(id);
   }
 
-  test('a shared link opens its page after sign-in, including filters', async () => {
-    await visitor.page.goto('/requests?status=failed&range=7d');
-    await visitor.page.waitForURL('**/sign-in?to=**');
-    await signInOn(visitor.page);
-    await visitor.page.waitForURL('**/requests?status=failed&range=7d');
-    await visitor.page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor();
-  });
-
   test('without email, the sign-in page names the command that resets a password', async () => {
     await visitor.page.goto('/sign-in');
     await visitor.page.getByRole('button', { name: 'Forgot password?' }).click();
@@ -86,30 +78,6 @@ describe('navigation', WITH_BROWSER, () => {
     await page.getByRole('link', { name: 'Create key' }).waitFor();
     await page.goto('/nothing/of/the/kind');
     await page.getByText('This page does not exist').waitFor();
-  });
-
-  test('the title of every page has the same left edge', async () => {
-    const { page } = stage.operator;
-    const edges = new Map<string, number>();
-    for (const path of [
-      '/',
-      '/keys',
-      '/playground',
-      '/models',
-      '/docs',
-      '/requests',
-      '/settings',
-      '/operator/load',
-    ]) {
-      await page.goto(path);
-      await until(async () => {
-        // Null while the page replaces its placeholder.
-        const box = await page.getByRole('heading', { level: 1 }).boundingBox();
-        if (box !== null) edges.set(path, box.x);
-        return box !== null;
-      });
-    }
-    assert.equal(new Set(edges.values()).size, 1, JSON.stringify([...edges]));
   });
 
   test('a drawer covers the full height and reaches the right edge of the window', async () => {

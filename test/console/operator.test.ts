@@ -142,8 +142,10 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.keyboard.press('Escape');
     await details.waitFor({ state: 'detached' });
     await page.getByRole('combobox', { name: 'Event', exact: true }).click();
-    await page.getByRole('combobox', { name: 'Search: Event' }).fill('suspended');
-    await page.keyboard.press('Enter');
+    const search = page.getByRole('combobox', { name: 'Search: Event' });
+    await search.fill('suspended');
+    await page.getByRole('option').first().filter({ hasText: 'Suspended account' }).waitFor();
+    await search.press('Enter');
     await entries.getByRole('button', { name: 'Suspended account' }).waitFor();
     assert.equal(new URL(page.url()).searchParams.get('action'), 'account.suspend');
     await page.goBack();
@@ -208,6 +210,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await form.getByRole('button', { name: 'Copy YAML' }).last().click();
     await page.getByText('Copied YAML to clipboard').waitFor();
     await page.keyboard.press('Escape');
+    await form.waitFor({ state: 'detached' });
     await plan.waitFor();
     await page.keyboard.press('Escape');
     await page.getByRole('button', { name: 'New plan' }).click();

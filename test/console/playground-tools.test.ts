@@ -126,11 +126,13 @@ describe('tools in the playground', WITH_BROWSER, () => {
     for (const part of ['"tools"', '"tool_calls"', '"tool_call_id"', '21 degrees'])
       assert.ok(code.includes(part), code);
     await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
   });
 
   test('reasoning is collapsed, shows its tokens, and stays open when the response ends', async () => {
     await restart();
-    await send({ reasoning: 'First this, then that. '.repeat(4), text: 'Done.', tokenMs: 15 });
+    // Slow enough to be opened while it streams.
+    await send({ reasoning: 'First this, then that. '.repeat(4), text: 'Done.', tokenMs: 150 });
     const summary = last().locator('summary').filter({ hasText: 'Reasoning' });
     const reasoning = last().getByText('First this, then that.');
     // With the keyboard, because the page scrolls during the stream, and a click can miss. A busy page can miss a key too.

@@ -72,7 +72,7 @@ describe('the playground', WITH_BROWSER, () => {
       '```python\nimport os\n```',
     ].join('\n\n');
     await message().fill(scripted({ text }));
-    await page.keyboard.press('Enter');
+    await message().press('Enter');
     const last = answers().last();
     await last.getByText('Throughput').waitFor();
     await last.getByRole('heading', { name: 'A plan' }).waitFor();
@@ -141,16 +141,17 @@ describe('the playground', WITH_BROWSER, () => {
     await dialog.getByRole('button', { name: 'Messages', exact: true }).click();
     await dialog.getByText('@anthropic-ai/sdk').waitFor();
     await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
   });
 
   test('Enter sends without the trailing line break, and Shift+Enter starts a new line', async () => {
     await message().fill('first line');
-    await page.keyboard.press('Shift+Enter');
-    await page.keyboard.insertText(scripted({ text: 'sent' }));
-    await page.keyboard.press('Shift+Enter');
+    await message().press('Shift+Enter');
+    await message().pressSequentially(scripted({ text: 'sent' }));
+    await message().press('Shift+Enter');
     assert.match(await message().inputValue(), /^first line\n.+\n$/);
     const count = sent.length;
-    await page.keyboard.press('Enter');
+    await message().press('Enter');
     await answers().last().getByText('sent', { exact: true }).waitFor();
     const call = sent.slice(count).find((request) => request.url().includes('/v1/chat/completions'));
     assert.ok(call);
@@ -187,7 +188,7 @@ describe('the playground', WITH_BROWSER, () => {
     await panel.getByRole('button', { name: 'Presets' }).click();
     const presets = page.getByRole('dialog', { name: 'Presets' });
     await presets.getByLabel('Save the current parameters as').fill('Lucky');
-    await page.keyboard.press('Enter');
+    await presets.getByLabel('Save the current parameters as').press('Enter');
     await presets.getByRole('button', { name: 'Rename Lucky' }).waitFor();
     assert.deepEqual(await axe(page), []);
     await presets.getByRole('button', { name: 'Close' }).click();
@@ -267,7 +268,7 @@ describe('the playground', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'New chat' }).click();
     assert.equal(await page.getByRole('article').count(), 0);
     await message().fill(`About rivers\n${scripted({ text: 'The Rhine' })}`);
-    await page.keyboard.press('Enter');
+    await message().press('Enter');
     await answers().getByText('The Rhine', { exact: true }).waitFor();
     // The parameters are those of the chat before.
     const call = sent.findLast((request) => request.url().includes('/v1/chat/completions'));
@@ -281,7 +282,7 @@ describe('the playground', WITH_BROWSER, () => {
     await until(async () => (await rows.count()) === 1);
     await menu('About rivers', 'Rename');
     await list.getByLabel('Title').fill('Rivers of Europe');
-    await page.keyboard.press('Enter');
+    await list.getByLabel('Title').press('Enter');
     const download = page.waitForEvent('download');
     await menu('Rivers of Europe', 'Export as Markdown');
     assert.equal((await download).suggestedFilename(), 'rivers-of-europe.md');
@@ -306,10 +307,9 @@ describe('the playground', WITH_BROWSER, () => {
     await other.getByRole('article', { name: 'User' }).waitFor();
     await page.getByRole('button', { name: 'Conversations' }).click();
     await list.getByRole('button', { name: 'Rivers of Europe' }).first().click();
-    await other
-      .getByLabel('Message', { exact: true })
-      .fill(`sent elsewhere ${scripted({ text: 'The Rhone' })}`);
-    await other.keyboard.press('Enter');
+    const elsewhere = other.getByLabel('Message', { exact: true });
+    await elsewhere.fill(`sent elsewhere ${scripted({ text: 'The Rhone' })}`);
+    await elsewhere.press('Enter');
     await answers().getByText('The Rhone', { exact: true }).waitFor();
     await other.close();
   });

@@ -56,8 +56,7 @@ describe('tables', WITH_BROWSER, () => {
     await page.goto('/requests');
     await rows().nth(2).waitFor();
     await rows().getByText('Truncated').waitFor();
-    await more().focus();
-    await page.keyboard.press('Enter');
+    await more().press('Enter');
     const form = page.getByRole('dialog', { name: 'More filters' });
     const slower = form.getByLabel('Slower than (s)');
     await form.locator('input[name="duration"]:focus').waitFor();
@@ -66,12 +65,11 @@ describe('tables', WITH_BROWSER, () => {
     await form.getByText('Enter 0.001 to 86,400 seconds.').waitFor();
     assert.deepEqual(await axe(page), []);
     await slower.fill('86400');
-    await page.keyboard.press('Enter');
+    await slower.press('Enter');
     await form.waitFor({ state: 'detached' });
     await page.waitForURL(/[?&]duration=86400/);
     await page.getByText('No matching requests').waitFor();
-    await chip('Slower than 86400 s').focus();
-    await page.keyboard.press('Enter');
+    await chip('Slower than 86400 s').press('Enter');
     await rows().nth(2).waitFor();
     await page.locator('button:focus', { hasText: 'More filters' }).waitFor();
 
@@ -131,7 +129,7 @@ describe('tables', WITH_BROWSER, () => {
     const popup = page.getByRole('dialog', { name: 'Views' });
     await page.getByRole('button', { name: 'Views' }).click();
     await popup.getByLabel('Save the current filters as').fill(' Cut off ');
-    await page.keyboard.press('Enter');
+    await popup.getByLabel('Save the current filters as').press('Enter');
     await popup.getByRole('button', { name: 'Cut off', exact: true }).waitFor();
     assert.deepEqual(await axe(page), []);
     await page.keyboard.press('Escape');
@@ -154,7 +152,7 @@ describe('tables', WITH_BROWSER, () => {
     await other.getByRole('button', { name: 'View: Cut off' }).click();
     await elsewhere.getByRole('button', { name: 'Rename Cut off' }).click();
     await elsewhere.getByLabel('Name', { exact: true }).fill('Truncated');
-    await other.keyboard.press('Enter');
+    await elsewhere.getByLabel('Name', { exact: true }).press('Enter');
     await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor();
 
     await page.getByRole('button', { name: 'Views' }).click();

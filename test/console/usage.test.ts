@@ -9,6 +9,7 @@ import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { textOf, WITH_BROWSER } from './browser.ts';
 import { open } from './pages.ts';
+import { startAtNoon } from './noon.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 /** Text of the prompts, which no page may show. */
@@ -20,6 +21,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   let key: string;
   const ids: string[] = [];
   before(async () => {
+    startAtNoon();
     stage = await openStage(
       scriptedYaml(
         { tokens: 12 },
@@ -117,6 +119,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await page.waitForURL(`**/requests/${ids[0]}`);
     assert.ok(await button('Next request').isDisabled());
     await page.keyboard.press('ArrowLeft');
+    await page.waitForURL(`**/requests/${ids[1]}`);
     await page.keyboard.press('ArrowLeft');
     await page.waitForURL(`**/requests/${ids[2]}`);
   });
@@ -165,7 +168,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     ]) {
       await page.goto('/requests');
       await page.getByRole('searchbox').fill(searched ?? '');
-      await page.keyboard.press('Enter');
+      await page.getByRole('searchbox').press('Enter');
       await page
         .getByRole('dialog', { name: 'Request' })
         .getByText(found ?? '')
