@@ -60,10 +60,7 @@ models:
   - id: ${MODEL}
     contextTokens: 4096
     replicas: [${urls.map(([url, dialect]) => `{url: '${url}', dialect: ${dialect}}`).join(', ')}]
-  - id: test/hanging
-    contextTokens: 4096
-    replicas: [{url: '${hanging.url}', dialect: vllm}]
-engine: {firstByteMs: 1000, responseMs: 1000}
+engine: {firstByteMs: 3000}
 `);
 after(() => service[Symbol.asyncDispose]());
 
@@ -106,12 +103,19 @@ test('at least 99% of requests succeed if some replicas hang, send invalid or in
 });
 
 test('a non-streaming response that takes longer than engine.responseMs is 504, and clients do not retry it', async () => {
-  const response = await post(service, '/v1/chat/completions', { ...chat('hi'), model: 'test/hanging' });
+  await using impatient = await startService(`
+models:
+  - id: ${MODEL}
+    contextTokens: 4096
+    replicas: [{url: '${hanging.url}', dialect: vllm}]
+engine: {responseMs: 1000}
+`);
+  const response = await post(impatient, '/v1/chat/completions', chat('hi'));
   assertError({ status: response.status, body: await response.text() }, 'response_timeout');
   assert.equal(response.headers.get('x-should-retry'), 'false');
-  const hangingModel = service.service.router.overview().find(({ id }) => id === 'test/hanging');
+  const [model] = impatient.service.router.overview();
   assert.deepEqual(
-    hangingModel?.replicas.map(({ pauses }) => pauses),
+    model?.replicas.map(({ pauses }) => pauses),
     [0],
   );
 });

@@ -199,7 +199,7 @@ describe('a second request with the same key and body, while the first one runs'
 });
 
 test('a client that reads nothing for stallMs is disconnected, and the others get the whole response', async () => {
-  await using fixture = await Fixture.start('maxBytes: 200000000', {}, 'stream: {stallMs: 200}');
+  await using fixture = await Fixture.start('maxBytes: 200000000', {}, 'stream: {stallMs: 3000}');
   const { reader: first, generation } = await fixture.begin('a');
   using second = await fixture.wire('a', { fields: { stream: true } });
   second.socket.pause();
