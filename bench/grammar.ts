@@ -7,7 +7,7 @@
  */
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
-import * as fc from 'fast-check';
+import * as fc from '../test/support/fast-check.ts';
 import { loadBackend } from '../src/engine/llama/backend.ts';
 import { NativeModel } from '../src/engine/llama/binding.ts';
 import { TokenSample } from '../src/engine/llama/grammar-work.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from './support/fast-check.ts';
 import { imagesOfMessage, type Message } from '../src/generation.ts';
 import { Notes } from '../src/notes.ts';
 import { read as readMessages } from './anthropic/samples.ts';

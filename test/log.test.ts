@@ -4,7 +4,7 @@ import { existsSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from './support/fast-check.ts';
 import { openLog, type LogLevel } from '../src/log.ts';
 
 const LOG = JSON.stringify(join(import.meta.dirname, '../src/log.ts'));

@@ -20,7 +20,7 @@ const report = process.env.SLUICE_TEST_DURATIONS;
 const root = process.cwd();
 
 // Processes that a test forks, and its threads, load this module too.
-if (isMainThread && report !== undefined && file.endsWith('.test.ts')) {
+if (isMainThread && report !== undefined && /(\.test|\/pure-files)\.ts$/.test(file)) {
   process.on('exit', () => {
     const measured: Measured = {
       file: relative(root, file).replaceAll('\\', '/'),

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { run, temporaryFolder } from './harness.ts';
 import { filesOf, PARTS, SMOKE, type Part } from './parts.ts';
 import { PREPARATIONS } from './preparation.ts';
+import { isPure } from './pure.ts';
 import { reachedFrom, ROOT, textOf } from './reached.ts';
 
 const all = filesOf('all');
@@ -39,7 +40,13 @@ test('a test file needs the models, servers and programs that it or a file that 
 });
 
 test('every variable that a test reads is prepared, or selects something and has a default', () => {
-  const selecting = ['SLUICE_TEST_DURATIONS', 'SLUICE_TEST_STREAMS'];
+  const selecting = [
+    'SLUICE_TEST_DURATIONS',
+    'SLUICE_TEST_PURE',
+    'SLUICE_TEST_RUNS',
+    'SLUICE_TEST_SEED',
+    'SLUICE_TEST_STREAMS',
+  ];
   const known = new Set([...selecting, ...PREPARATIONS.map(({ variable }) => variable)]);
   const read = all.flatMap((file) =>
     [...reachedFrom(file)].flatMap((reached) =>
@@ -79,6 +86,35 @@ test('a failed test fails the run, and so does a skipped one if CI is set', asyn
   const strict = await runTests([skipping], { CI: 'true' });
   assert.equal(strict.code, 1);
   assert.match(strict.stderr, /CI does not allow:\nwaits for a program/);
+});
+
+test('files without effects share a process, and a failure among them names its file', async () => {
+  const pure = all.filter(isPure);
+  assert.ok(pure.length > 100, String(pure.length));
+  assert.ok(isPure('test/nearest.test.ts'));
+  // A service, a server, a changed clock, and a child process.
+  for (const file of ['http/keys', 'event-stream', 'openai/json-thread', 'console-unit/format'])
+    assert.ok(!isPure(`test/${file}.test.ts`), file);
+
+  await using folder = await temporaryFolder();
+  const files = ['a.test.ts', 'b.test.ts'].map((name) => join(folder.path, name));
+  for (const [index, path] of files.entries())
+    await writeFile(
+      path,
+      `import assert from 'node:assert';
+import { test } from 'node:test';
+test('test ${index}', () => assert.equal(${index}, 0));`,
+    );
+  const { code, stdout } = await runTests(files);
+  assert.equal(code, 1);
+  assert.match(stdout, /pass 1\n[^]*slowest of 1 files/);
+  assert.match(stdout, /failing tests:\s+test at \S*b\.test\.ts:3:1\s+✖ test 1/);
+});
+
+test('property tests use the fast-check with the seed of the commit', () => {
+  const files = globSync('{test,bench,torture}/**/*.ts', { cwd: ROOT });
+  const direct = files.filter((file) => /^(import|\}) .*from 'fast-check'/m.test(textOf(file)));
+  assert.deepEqual(direct, ['test/support/fast-check.ts']);
 });
 
 test('an unknown file, part or flag is an error, not a run of nothing', async () => {

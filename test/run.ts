@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { TestDurations } from './durations.ts';
 import { filesOf, PARTS, type Part } from './parts.ts';
 import { CACHE, prepare } from './preparation.ts';
+import { isPure } from './pure.ts';
 import { ROOT } from './reached.ts';
 
 /** Memory of a test file with its services, engines and browser pages. */
@@ -61,11 +62,19 @@ const timer = setTimeout(() => {
   console.error(`The tests did not end within ${LONGEST_RUN_MINUTES} minutes.`);
   abort.abort();
 }, LONGEST_RUN_MINUTES * 60_000);
+const pure = files.filter(isPure);
+const others = pure.length > 1 ? files.filter((file) => !pure.includes(file)) : files;
+const together = pure.length > 1 ? ['test/pure-files.ts'] : [];
 const events = run({
-  files: durations.longestFirst(files).map((file) => join(ROOT, file)),
+  files: [...together, ...durations.longestFirst(others)].map((file) => join(ROOT, file)),
   concurrency: Number(values['test-concurrency'] ?? FILES_AT_ONCE),
   execArgv: ['--import', join(import.meta.dirname, 'measure.ts'), ...flagsOfNode()],
-  env: { ...process.env, ...variables, SLUICE_TEST_DURATIONS: durations.report },
+  env: {
+    ...process.env,
+    ...variables,
+    SLUICE_TEST_DURATIONS: durations.report,
+    SLUICE_TEST_PURE: pure.join('\n'),
+  },
   cwd: ROOT,
   signal: abort.signal,
 });

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import * as fc from '../test/support/fast-check.ts';
 import { hostileSchemas, STALLING_SCHEMAS } from '../test/support/hostile-schemas.ts';
 import { startSluice, type Server } from '../test/support/measured-servers.ts';
 import { timeStream } from '../test/support/stream-client.ts';

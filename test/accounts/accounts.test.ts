@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { sql } from 'kysely';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import {
   changeAccount,
   listPlanUsage,

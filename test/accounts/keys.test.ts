@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type {
   KyselyPlugin,
   PluginTransformQueryArgs,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { readRefusals, RefusalCounts } from '../../src/accounts/refusals.ts';
 import { openDatabase, sqlitePath } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { Channels, type Message } from '../../src/alerts/channels.ts';
 import { pauseAfter, MAX_ATTEMPTS } from '../../src/alerts/outbox.ts';
 import { signedHeaders } from '../../src/alerts/signature.ts';

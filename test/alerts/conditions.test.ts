@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { accountOfBudget, budgetsOf, type PeriodUsage } from '../../src/alerts/account-conditions.ts';
 import { HOST, InstanceConditions, type Observation, type ReplicaView } from '../../src/alerts/conditions.ts';
 import { Traffic } from '../../src/alerts/traffic.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { temporaryFolder } from '../harness.ts';
 import { testDatabases } from '../support/servers.ts';
 import { failing, FINE, testInstance, type TestInstance } from './fixture.ts';

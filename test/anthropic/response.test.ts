@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { MESSAGES } from '../../src/anthropic/protocol.ts';
 import { ServiceError, type ErrorCode } from '../../src/errors.ts';
 import { NO_USAGE, type GenerationEvent } from '../../src/generation.ts';

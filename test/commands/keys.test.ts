@@ -4,7 +4,7 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { InvalidArgumentError } from 'commander';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { KeyStore } from '../../src/accounts/keys.ts';
 import {
   editLimits,

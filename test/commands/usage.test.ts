@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { sql } from 'kysely';
 import { dayOf } from '../../src/accounts/ledger/days.ts';
 import { csvLine } from '../../src/commands/output.ts';

@@ -13,7 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { stringify } from 'yaml';
 import { Plans } from '../../src/accounts/plans.ts';
 import { ConfigError, type ConfigIssue } from '../../src/config/errors.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { assert as check, constantFrom, integer, oneof, property, tuple } from 'fast-check';
+import { assert as check, constantFrom, integer, oneof, property, tuple } from '../support/fast-check.ts';
 import {
   addDays,
   countDays,

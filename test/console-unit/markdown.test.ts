@@ -1,7 +1,7 @@
 /** Markdown of responses: what is shown, what is only text, and hostile input. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import {
   headingLevels,
   MarkdownReader,

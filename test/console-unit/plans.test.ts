@@ -10,7 +10,7 @@ import {
   property,
   record,
   stringMatching,
-} from 'fast-check';
+} from '../support/fast-check.ts';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { accountsOf } from '../../console/src/pages/plans/closeness.ts';

@@ -1,7 +1,7 @@
 /** Tools and tool calls of the playground. The service must agree with every check of the console. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type { GenerateEvent } from '../../console/src/api/generate.ts';
 import {
   afterEvent,

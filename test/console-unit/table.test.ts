@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { array, assert as check, constantFrom, integer, oneof, property, string } from 'fast-check';
+import {
+  array,
+  assert as check,
+  constantFrom,
+  integer,
+  oneof,
+  property,
+  string,
+} from '../support/fast-check.ts';
 import { csv } from '../../console/src/components/csv.ts';
 import { compareValues, nextOrder, orderOf } from '../../console/src/components/table-order.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { typedAmount, typedWhole } from '../../console/src/format/typed-number.ts';
 
 describe('a typed number', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { sql } from 'kysely';
 import type { Database } from '../../src/database/database.ts';
 import { dropPartitions, ensurePartitions, firstIdAt } from '../../src/database/partitions.ts';

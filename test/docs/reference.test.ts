@@ -134,7 +134,7 @@ test('every environment variable of the program, the tests and the benchmarks is
   // Variables of the system and of Node.
   const system = ['HOME', 'PATH', 'TMPDIR', 'NODE_OPTIONS', 'NODE_COMPILE_CACHE', 'UV_THREADPOOL_SIZE'];
   // Set by test/run.ts for the test files.
-  const internal = ['SLUICE_TEST_DURATIONS', 'TEST_CHROMIUM_URL'];
+  const internal = ['SLUICE_TEST_DURATIONS', 'SLUICE_TEST_PURE', 'TEST_CHROMIUM_URL'];
   const ours = [...new Set(read)].filter((name) => ![...system, ...internal].includes(name));
   assert.deepEqual(
     ours.filter((name) => !new RegExp(`\`[^\`]*\\b${name}\\b`).test(documents)),

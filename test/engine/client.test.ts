@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it, mock } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused } from '../../src/engine/engine.ts';
 import { DIALECTS, NO_USAGE } from '../../src/generation.ts';

@@ -4,7 +4,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { ChatOpenAI } from '@langchain/openai';
 import { generateText } from 'ai';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import OpenAI, { AzureOpenAI } from 'openai';
 import { clientName, CLIENTS } from '../../src/http/client-name.ts';
 

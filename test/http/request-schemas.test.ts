@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { MESSAGES } from '../../src/anthropic/protocol.ts';
 import { PROTOCOLS } from '../../src/http/protocols.ts';
 import { Notes } from '../../src/notes.ts';

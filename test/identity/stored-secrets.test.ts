@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type { Database } from '../../src/database/database.ts';
 import { SecretKeys, secretKeyPath } from '../../src/database/secret-keys.ts';
 import { beginSecondFactor, consumeTotp } from '../../src/identity/second-factor.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { readImageHeader } from '../../src/openai/image-header.ts';
 import { gif, jpeg, png, webp } from './samples.ts';
 

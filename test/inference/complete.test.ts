@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import { getEventListeners } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assert as check, constantFrom, integer, property, string } from 'fast-check';
+import { assert as check, constantFrom, integer, property, string } from '../support/fast-check.ts';
 import { describeInput, formatModelInput, readModelInput } from '../../src/inference/model-input.ts';
 import { Notes } from '../../src/notes.ts';
 import { chat, text } from '../openai/samples.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type { ChatRequest, Message, Tool } from '../../src/generation.ts';
 import { fingerprintOf, MAX_PIECES } from '../../src/inference/fingerprint.ts';
 import { PromptHistory, type CacheMiss, type SentRequest } from '../../src/inference/prompt-history.ts';

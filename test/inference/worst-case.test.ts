@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { ChatTemplate } from '../../src/engine/llama/template.ts';
 import { ServiceError } from '../../src/errors.ts';

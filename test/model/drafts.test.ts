@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { NO_USAGE, type TextRequest } from '../../src/generation.ts';
 import { GREEDY } from '../generation-requests.ts';

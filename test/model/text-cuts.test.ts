@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { loadBackend, type Backend } from '../../src/engine/llama/backend.ts';
 import { NativeModel } from '../../src/engine/llama/binding.ts';
 import { PromptTokenizer } from '../../src/engine/llama/prompt-tokenizer.ts';

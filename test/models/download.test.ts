@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { addressOf, listen, sha256 } from './fake-hub.ts';
 import { buildGguf, TINY_METADATA } from './gguf-builder.ts';
 import { fails, Fixture } from './store-fixture.ts';

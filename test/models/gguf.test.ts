@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { readGguf, tokenizerFamily } from '../../src/models/gguf.ts';
 import { ModelFileError, type ModelFileFault } from '../../src/models/errors.ts';
 import {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { join, sep } from 'node:path';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { Layout, siblingSource, splitFiles } from '../../src/models/layout.ts';
 import { describeSource, parseSource, SourceError } from '../../src/models/source.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { Notes } from '../../src/notes.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { parseChatRequest } from '../../src/openai/request.ts';

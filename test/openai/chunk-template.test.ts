@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
 import { ChunkTemplate } from '../../src/openai/chunk-template.ts';
 import { StreamReader } from '../../src/openai/response-reader.ts';

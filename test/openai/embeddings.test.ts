@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { array, assert as check, float, property } from 'fast-check';
+import { array, assert as check, float, property } from '../support/fast-check.ts';
 import type { EmbeddingRequest } from '../../src/generation.ts';
 import { EMBEDDINGS } from '../../src/openai/embeddings.ts';
 import { readEmbeddings } from '../../src/openai/embedding-reader.ts';

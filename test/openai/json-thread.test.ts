@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { jsonBody, LARGE_JSON, type JsonBody, writeLargeJson } from '../../src/openai/json-thread.ts';
 import { refuses } from './samples.ts';
 

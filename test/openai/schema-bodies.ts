@@ -1,4 +1,4 @@
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { PIXEL } from '../images/samples.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { Notes } from '../../src/notes.ts';
 import { parseChatRequest } from '../../src/openai/request.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { EngineEvent } from '../../src/generation.ts';
 import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { DIALECTS, REASONING_EFFORTS } from '../../src/generation.ts';
 import { Notes } from '../../src/notes.ts';
 import { RESERVED_VARIABLES } from '../../src/openai/fields.ts';

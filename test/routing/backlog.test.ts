@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { ServiceError } from '../../src/errors.ts';
 import { Backlog, type BacklogEntry } from '../../src/routing/backlog.ts';
 

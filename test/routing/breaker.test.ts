@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { SILENT, type Log } from '../../src/log.ts';
 import { CircuitBreaker } from '../../src/routing/breaker.ts';
 

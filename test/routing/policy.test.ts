@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { POLICIES, type Candidate, type PolicyName } from '../../src/routing/placement.ts';
 
 const IDLE: Candidate = {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import type { EngineState } from '../../src/engine/engine.ts';
 import { isReady, progress } from '../../src/routing/readiness.ts';
 import type { ModelOverview } from '../../src/routing/served-model.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { RetryBudget } from '../../src/routing/served-model.ts';
 import { WindowCount } from '../../src/routing/breaker.ts';
 

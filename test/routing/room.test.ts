@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { Room } from '../../src/routing/replica.ts';
 
 const slots = (count: number) => ({ slots: count, slotsInUse: null, queued: null });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../support/fast-check.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';

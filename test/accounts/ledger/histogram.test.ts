@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { bucketOf, percentile, valueOf } from '../../../src/accounts/ledger/histogram.ts';
 
 const value = fc.double({ min: 0.001, max: 1e9, noNaN: true });

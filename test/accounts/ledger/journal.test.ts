@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { openStore, startLedger } from '../../../src/accounts/ledger/open-ledger.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
 import type { Batch } from '../../../src/accounts/ledger/write.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { picoOfUsd, usdText } from '../../../src/accounts/ledger/cost.ts';
 import { requestJson, type RequestRow } from '../../../src/accounts/ledger/request-json.ts';
 import { NOTE_NAMES, type RequestNote } from '../../../src/accounts/ledger/request-notes.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import type { PlanLimits } from '../../../src/config/plan.ts';
 import type { UsageHistory } from '../../../src/accounts/limits/limiter.ts';
 import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import type { PlanLimits } from '../../../src/config/plan.ts';
 import { demand, headersOf, KINDS, MEMORY, VALKEY, type Fleet, type Request } from './fleet.ts';
 

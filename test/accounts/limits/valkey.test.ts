@@ -4,7 +4,7 @@ import { createServer, connect as connectTo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { beforeEach, describe, test } from 'node:test';
 import { RedisClient } from '@redis/client';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
 import type { Limiter } from '../../../src/accounts/limits/limiter.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';

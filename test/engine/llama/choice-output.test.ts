@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { ChoiceOutput, type ChoicePart } from '../../../src/engine/llama/choice-output.ts';
 import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/character-assembler.ts';
 import { GENERIC } from '../../../src/engine/llama/tool-calls/json-formats.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import type { NativeContext } from '../../../src/engine/llama/binding.ts';
 import { ConversationStore, MIN_ADDED } from '../../../src/engine/llama/conversation-store.ts';
 import type { StoreDirectory } from '../../../src/engine/llama/store-directory.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { CPU_DRAFTS, GPU_DRAFTS, planDrafts } from '../../../src/engine/llama/draft-plan.ts';
 import { Drafter, hashOf } from '../../../src/engine/llama/drafter.ts';
 import type { JobChoice } from '../../../src/engine/llama/job.ts';

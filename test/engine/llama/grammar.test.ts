@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { hostileSchemas } from '../../support/hostile-schemas.ts';
 import { loadBackend } from '../../../src/engine/llama/backend.ts';
 import type { Addon } from '../../../src/engine/llama/addon.ts';

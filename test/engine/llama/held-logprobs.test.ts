@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { HeldLogprobs } from '../../../src/engine/llama/choice-output.ts';
 import type { TokenLogprob } from '../../../src/generation.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { EventFrameReader, formatFrame } from '../../../src/engine/engine-protocol.ts';
 import { Job } from '../../../src/engine/llama/job.ts';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import type { CacheScope, JobChoice } from '../../../src/engine/llama/job.ts';
 import { commonPrefix } from '../../../src/engine/llama/common-prefix.ts';
 import { choosePlacement, Slot } from '../../../src/engine/llama/slots.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { maxPromptTokens, type Message, type Tool } from '../../../src/generation.ts';
 import type { RenderedRequest } from '../../../src/engine/llama/template-probe.ts';
 import { ChatTemplate } from '../../../src/engine/llama/template.ts';

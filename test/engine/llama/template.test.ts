@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Template } from '@huggingface/jinja';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import type { Message } from '../../../src/generation.ts';
 import type { RenderedRequest } from '../../../src/engine/llama/template-probe.ts';

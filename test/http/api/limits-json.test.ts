@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { limitsSchema } from '../../../src/config/plan.ts';
 import { limits } from '../../../src/http/api/contract/limits.ts';
 import { limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../support/fast-check.ts';
 import { API_ENDPOINTS } from '../../../src/http/api/endpoints.ts';
 import { MODEL, until } from '../../harness.ts';
 import { testDatabases } from '../../support/servers.ts';

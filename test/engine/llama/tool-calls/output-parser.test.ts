@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import * as fc from 'fast-check';
+import * as fc from '../../../support/fast-check.ts';
 import { GEMMA, LFM2, LLAMA4 } from '../../../../src/engine/llama/tool-calls/literal-formats.ts';
 import { GLM, QWEN_XML } from '../../../../src/engine/llama/tool-calls/tag-formats.ts';
 import { HARMONY, HERMES, LLAMA3, MISTRAL } from '../../../../src/engine/llama/tool-calls/json-formats.ts';

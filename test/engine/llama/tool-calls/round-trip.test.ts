@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, it } from 'node:test';
 import { Environment, Interpreter, Template } from '@huggingface/jinja';
-import * as fc from 'fast-check';
+import * as fc from '../../../support/fast-check.ts';
 import { detectFormat } from '../../../../src/engine/llama/tool-calls/formats.ts';
 import { HARMONY, LLAMA3 } from '../../../../src/engine/llama/tool-calls/json-formats.ts';
 import { detectReasoning, reasoningOf } from '../../../../src/engine/llama/tool-calls/reasoning.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import * as fc from 'fast-check';
+import * as fc from '../../../support/fast-check.ts';
 import type { JsonSchema, Tool } from '../../../../src/generation.ts';
 import { ServiceError } from '../../../../src/errors.ts';
 import { HARMONY } from '../../../../src/engine/llama/tool-calls/json-formats.ts';
