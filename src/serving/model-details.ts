@@ -11,6 +11,8 @@ export interface ModelOrigin {
   /** Where it is defined. Models of the configuration file cannot be changed at run time. */
   origin: 'file' | 'added';
   embedded: boolean;
+  /** Whether its definition cannot be used, so that it can only be removed. Its prices are unknown. */
+  invalid: boolean;
   /** From the configuration or the catalog, so that it is known before the model is ready; null: unknown. */
   modality: string | null;
 }

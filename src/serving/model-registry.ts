@@ -117,6 +117,7 @@ export class ModelRegistry implements AsyncDisposable {
     return {
       origin: stored === null ? 'file' : 'added',
       embedded: entry.kind === 'embedded',
+      invalid: entry.kind === 'faulty',
       modality: knownModality(entry.config),
     };
   }

@@ -304,6 +304,7 @@ describe('health checks', () => {
       reason: null,
       origin: 'file',
       embedded: true,
+      invalid: false,
       source: null,
       is_default: false,
       aliases: [],

@@ -403,6 +403,7 @@ for (const kind of testDatabases()) {
         const operator = await Management.of(running);
         await until(() => Object.keys(definitions).every((id) => running.service.router.has(id)));
         const faulty = (await list(operator)).filter(({ id }) => id in definitions);
+        assert.ok(faulty.every(({ invalid }) => invalid));
         assert.deepEqual(
           faulty
             .map(({ id, state, reason }) => [id, state, reason?.split(':')[0]])

@@ -94,6 +94,7 @@ for (const kind of testDatabases()) {
         is_default: true,
         origin: 'file',
         embedded: true,
+        invalid: false,
         source: `scripted:${JSON.stringify(ENGINE)}`,
         aliases: [],
         context_tokens: null,

@@ -55,7 +55,7 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
           <ModelActivity model={model} models={models} atMs={atMs} />
         </div>
       )}
-      <Facts model={model} />
+      {model.invalid ? <div className="h-4" /> : <Facts model={model} />}
       <footer className="mt-auto flex flex-wrap items-center justify-between gap-3 border-t border-line px-4 py-3 sm:px-5">
         <Load model={model} />
         <span className="flex flex-wrap gap-2">

@@ -15,8 +15,7 @@ export function ModelDetails({ model }: { model: Model }) {
 
 function detailsOf(model: Model) {
   const modality = modalityText(model);
-  const generates = !returnsEmbeddings(model);
-  const { pricing, context_length: context, context_tokens: configured } = model;
+  const { context_length: context, context_tokens: configured } = model;
   return [
     { label: 'State', value: <StateBadge of={model} /> },
     ...(modality === null ? [] : [{ label: 'Modality', value: modality }]),
@@ -34,11 +33,7 @@ function detailsOf(model: Model) {
       label: 'Context length',
       value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
     },
-    { label: 'Prompt price', value: priceText(pricing.prompt) },
-    ...(generates && pricing.input_cache_read !== null
-      ? [{ label: 'Cached prompt price', value: priceText(pricing.input_cache_read) }]
-      : []),
-    ...(generates ? [{ label: 'Completion price', value: priceText(pricing.completion) }] : []),
+    ...(model.invalid ? [] : pricesOf(model)),
     ...(model.embedded
       ? [
           { label: 'File', value: fileText(model) },
@@ -52,6 +47,16 @@ function detailsOf(model: Model) {
     { label: 'Quantization', value: model.quantization ?? '—' },
     { label: 'License', value: model.license ?? '—' },
     { label: 'Aliases', value: model.aliases.length === 0 ? 'None' : model.aliases.join(', ') },
+  ];
+}
+
+function pricesOf(model: Model) {
+  const { prompt, input_cache_read: cached, completion } = model.pricing;
+  const generates = !returnsEmbeddings(model);
+  return [
+    { label: 'Prompt price', value: priceText(prompt) },
+    ...(generates && cached !== null ? [{ label: 'Cached prompt price', value: priceText(cached) }] : []),
+    ...(generates ? [{ label: 'Completion price', value: priceText(completion) }] : []),
   ];
 }
 

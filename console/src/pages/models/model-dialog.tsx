@@ -86,7 +86,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
             </Notice>
           )}
           <ModelDetails model={model} />
-          {!model.embedded && <ModelReplicas model={model} onAdd={() => show('replica')} />}
+          {!model.embedded && !model.invalid && <ModelReplicas model={model} onAdd={() => show('replica')} />}
         </div>
       )}
       {model !== null && mode === 'edit' && (
@@ -136,8 +136,8 @@ type Mode = 'view' | 'edit' | 'replica';
 function useMode(model: Model | null): [Mode, (mode: Mode) => void] {
   const [query, change] = useQueryState();
   const form = query.get('form');
-  const isEditing = form === 'edit' && model?.origin === 'added';
-  const isAdding = form === 'replica' && model?.embedded === false;
+  const isEditing = form === 'edit' && model?.origin === 'added' && !model.invalid;
+  const isAdding = form === 'replica' && model?.embedded === false && !model.invalid;
   const setMode = (mode: Mode) =>
     mode === 'view' ? change({ form: null }, { replace: true }) : change({ form: mode });
   return [isEditing ? 'edit' : isAdding ? 'replica' : 'view', setMode];
@@ -167,12 +167,12 @@ function Actions({ model, onRemove, onUnload, onEdit }: ActionsProps) {
       {model.embedded && (state === 'ready' || state === 'loading') && (
         <Button onClick={onUnload}>Unload</Button>
       )}
-      {!model.is_default && (
+      {!model.is_default && !model.invalid && (
         <Button busy={setDefault.isPending} onClick={() => setDefault.mutate({ body: { model: id } })}>
           Make default
         </Button>
       )}
-      {isAdded && <Button onClick={onEdit}>Edit</Button>}
+      {isAdded && !model.invalid && <Button onClick={onEdit}>Edit</Button>}
       {state === 'ready' && (
         <ButtonLink kind="primary" to={playgroundWith(model)}>
           Try in playground

@@ -143,12 +143,13 @@ function number(
   return { ...column, numeric: true, value, cell };
 }
 
-/** A column of prices in USD per million tokens. `usdOf`: null, if the model has no such price. */
+/** A column of prices in USD per million tokens. `read`: null, if the model has no such price. */
 function price(
   models: readonly Model[],
   column: Naming,
-  usdOf: (model: Model) => string | null,
+  read: (model: Model) => string | null,
 ): Column<Model> {
+  const usdOf = (model: Model) => (model.invalid ? null : read(model));
   const amount = exactMoneyColumn(models.flatMap((model) => usdOf(model) ?? []));
   const cell = (model: Model) => {
     const usd = usdOf(model);

@@ -68,6 +68,11 @@ export const servedModel = component(
     embedded: z
       .boolean()
       .describe('Whether it runs on an engine of the service, so that it can be unloaded.'),
+    invalid: z
+      .boolean()
+      .describe(
+        'Whether its definition cannot be used, so that it can only be removed. Its prices are unknown.',
+      ),
     source: z
       .string()
       .nullable()
