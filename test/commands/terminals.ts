@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
@@ -20,7 +20,11 @@ export function terminal(written: string[], columns = 120): Terminal {
 const MAIN = join(import.meta.dirname, '../../src/main.ts');
 
 /** For tests on a pseudo-terminal: `script` of util-linux opens it. */
-export const NEEDS_PTY = { skip: process.platform !== 'linux' && 'needs `script` of util-linux' };
+export const NEEDS_PTY = {
+  skip:
+    !String(spawnSync('script', ['--version']).stdout).includes('util-linux') &&
+    'needs `script` of util-linux',
+};
 
 /** Runs the program on a pseudo-terminal. `text` returns its output so far. */
 export function startOnTerminal(args: readonly string[], env: NodeJS.ProcessEnv) {

@@ -30,8 +30,11 @@ async function npmStart(inherited: NodeJS.ProcessEnv = process.env): Promise<Npm
   const npm = spawn('npm', ['start'], { env, detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
   const closed = once(npm, 'close');
   owned.defer(async () => {
-    // Has no effect after a successful test.
-    if (npm.pid !== undefined) spawn('kill', ['-KILL', '--', `-${npm.pid}`], { stdio: 'ignore' });
+    try {
+      if (npm.pid !== undefined) process.kill(-npm.pid, 'SIGKILL');
+    } catch {
+      // After a successful test, no process of the group is left.
+    }
     await closed;
   });
   const url = await listeningUrl(npm);
