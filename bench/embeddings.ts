@@ -7,7 +7,7 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startPeer, startSluice, type Server } from '../test/support/measured-servers.ts';
-import { median } from './statistics.ts';
+import { compared, inTurn } from './rounds.ts';
 
 const { values: options } = parseArgs({
   options: {
@@ -66,17 +66,11 @@ async function measure(server: Server, callers: number, texts: readonly string[]
 }
 
 async function compare(name: string, callers: number, texts: (round: number) => string[]): Promise<void> {
-  const speeds: Record<keyof typeof servers, number[]> = { sluice: [], peer: [] };
-  await measure(sluice, callers, texts(-1));
-  await measure(peer, callers, texts(-1));
-  for (let round = 0; round < rounds; round++) {
-    const order = round % 2 === 0 ? (['sluice', 'peer'] as const) : (['peer', 'sluice'] as const);
-    for (const each of order) speeds[each].push(await measure(servers[each], callers, texts(round)));
-  }
-  // The median of the ratios per round, because other load on the machine slows both servers in a round.
-  const ratio = median(speeds.sluice.map((speed, round) => speed / (speeds.peer[round] ?? speed)));
-  const cells = [median(speeds.sluice), median(speeds.peer)].map((speed) => speed.toFixed(0).padStart(7));
-  console.log(`${name.padEnd(40)} ${cells.join(' /')} ${ratio.toFixed(2).padStart(6)}`);
+  for (const server of [sluice, peer]) await measure(server, callers, texts(-1));
+  const [ours = [], theirs = []] = await inTurn([sluice, peer], rounds, (server, round) =>
+    measure(server, callers, texts(round)),
+  );
+  console.log(`${name.padEnd(40)} ${compared(ours, theirs, 0)}`);
 }
 
 const engine = `{file: ${JSON.stringify(modelFile)}, contextTokens: ${contextTokens}, threads: ${threads}}`;
@@ -89,7 +83,6 @@ await using peer = await startPeer(
     ['-m', modelFile, '--embeddings', '--host', '127.0.0.1', '--port', String(port)].concat(sizes, speed),
   '/health',
 );
-const servers = { sluice, peer };
 
 console.log('tokens per second: Sluice / llama-server and the ratio');
 for (const words of options.words.split(',').map(Number)) {

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { Server } from '../test/support/measured-servers.ts';
-import { median } from './statistics.ts';
+import { compared, COMPARED_WIDTH, inTurn } from './rounds.ts';
 import { timeStream } from '../test/support/stream-client.ts';
 
 /** A prompt that is computed from its first token on. */
@@ -17,40 +17,37 @@ interface Prefill {
   promptTokens: number;
 }
 
-type Names = 'sluice' | 'peer';
-
 /**
  * Measures the time to the first token of prompts that no cache has, in turn on both servers, and prints one line for each
  * prompt. The speed is that of the whole prompt. Ratios compare the two runs of a round.
  */
 export async function comparePrefill(
-  servers: Record<Names, Server>,
+  servers: { sluice: Server; peer: Server },
   name: string,
   rounds: number,
   promptOf: (seed: number) => Prompt,
 ): Promise<void> {
-  const results: Record<Names, Prefill[]> = { sluice: [], peer: [] };
-  for (let round = 0; round < rounds; round++) {
-    const order: Names[] = round % 2 === 0 ? ['sluice', 'peer'] : ['peer', 'sluice'];
-    for (const server of order) results[server].push(await measure(servers[server], promptOf(round)));
-  }
-  const column = (pick: (run: Prefill) => number, digits: number): string => {
-    const [ours, theirs] = [results.sluice.map(pick), results.peer.map(pick)];
-    const ratios = ours.map((value, round) => value / (theirs[round] ?? NaN));
-    const [a, b] = [ours, theirs].map((values) => median(values).toFixed(digits).padStart(8));
-    return `${a} /${b} ${median(ratios).toFixed(2).padStart(6)}`;
-  };
+  const [ours = [], theirs = []] = await inTurn([servers.sluice, servers.peer], rounds, (server, round) =>
+    measure(server, promptOf(round)),
+  );
+  const column = (pick: (run: Prefill) => number, digits: number): string =>
+    compared(ours.map(pick), theirs.map(pick), digits);
   const cells = [
     column(({ ttftMs }) => ttftMs / 1000, 1),
     column(({ promptTokens, ttftMs }) => (promptTokens * 1000) / ttftMs, 0),
     column(({ promptTokens, cpuMs }) => (promptTokens * 1000) / cpuMs, 0),
   ];
-  const { promptTokens = 0 } = results.sluice[0] ?? {};
+  const { promptTokens = 0 } = ours[0] ?? {};
   console.log(`${name.padEnd(12)} ${String(promptTokens).padStart(6)} ${cells.join(' | ')}`);
 }
 
-export const PREFILL_HEADER =
-  'prompt       tokens time to first token, s     | tokens/s                  | tokens per CPU second';
+export const PREFILL_HEADER = `prompt       tokens ${[
+  'time to first token, s',
+  'tokens/s',
+  'tokens per CPU second',
+]
+  .map((title) => title.padEnd(COMPARED_WIDTH))
+  .join(' | ')}`;
 
 async function measure(server: Server, { path, body }: Prompt): Promise<Prefill> {
   const cpuBefore = cpuMs(server.pid);

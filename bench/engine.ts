@@ -1,6 +1,7 @@
 /**
  * Compares Sluice end to end with `llama-server`: the same model, threads, slots and prompts, in alternating order, as
- * medians of several rounds. Prints ratios, because absolute times mean little on a shared machine.
+ * medians of several rounds. Prints ratios with the middle half of the rounds, because absolute times mean little on a shared
+ * machine.
  *
  *   npm run bench:engine -- --llama-server /path/to/llama-server --model model.gguf
  *
@@ -25,6 +26,7 @@ import {
 } from './engine-prefill.ts';
 import { readGguf } from '../src/models/gguf.ts';
 import { startPair, startPeer, startSluice, type Server } from '../test/support/measured-servers.ts';
+import { compared, COMPARED_WIDTH, inTurn, spread } from './rounds.ts';
 import { median, quantile } from './statistics.ts';
 import { timeStream, type StreamTimes } from '../test/support/stream-client.ts';
 
@@ -33,7 +35,7 @@ const { values: options } = parseArgs({
     'llama-server': { type: 'string', default: 'llama-server' },
     model: { type: 'string', default: process.env.SLUICE_TEST_MODEL },
     threads: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' },
+    rounds: { type: 'string', default: '6' },
     streams: { type: 'string', default: '1,8,16,32' },
     tokens: { type: 'string', default: '64' },
     /** Numbers of slots, each measured with twice as many callers as slots. */
@@ -133,13 +135,10 @@ async function alternate(
   maxTokens: number,
   raw = false,
 ): Promise<Comparison> {
-  const results: Comparison = { sluice: [], peer: [] };
-  for (let index = 0; index < rounds; index++) {
-    const order = index % 2 === 0 ? (['sluice', 'peer'] as const) : (['peer', 'sluice'] as const);
-    for (const name of order)
-      results[name].push(await runRound(servers[name], prompts(index), maxTokens, raw));
-  }
-  return results;
+  const [sluice = [], peer = []] = await inTurn([servers.sluice, servers.peer], rounds, (server, round) =>
+    runRound(server, prompts(round), maxTokens, raw),
+  );
+  return { sluice, peer };
 }
 
 interface Comparison {
@@ -190,13 +189,8 @@ function copyingPrompts(callers: number, index: number): string[] {
   });
 }
 
-/** Returns the median of the ratios per round, because other load on the machine slows both servers in a round. */
-function ratio({ sluice, peer }: Comparison, pick: (result: RoundResult) => number): string {
-  const ratios = sluice.map((result, index) => pick(result) / pick(peer[index] ?? result));
-  return median(ratios).toFixed(2).padStart(6);
-}
-
-const fixed = (value: number) => value.toFixed(1).padStart(8);
+const cell = ({ sluice, peer }: Comparison, pick: (result: RoundResult) => number): string =>
+  compared(sluice.map(pick), peer.map(pick), 1);
 
 /** Measures distinct prompts and prints a line of the table. */
 async function compareDistinct(
@@ -210,21 +204,14 @@ async function compareDistinct(
     (index) => distinctPrompts(callers, slots * 10_000 + callers * 100 + index),
     tokens,
   );
-  const medianOf = (results: RoundResult[], pick: (result: RoundResult) => number) =>
-    median(results.map(pick));
   const cells = [
+    ({ tokensPerSecond }: RoundResult) => tokensPerSecond,
     ({ ttft }: RoundResult) => quantile(ttft, 0.5),
     ({ itl }: RoundResult) => quantile(itl, 0.5),
     ({ itl }: RoundResult) => quantile(itl, 0.99),
-  ].map(
-    (pick) =>
-      `${fixed(medianOf(result.sluice, pick))} /${fixed(medianOf(result.peer, pick))} ${ratio(result, pick)}`,
-  );
-  const ours = medianOf(result.sluice, ({ tokensPerSecond }) => tokensPerSecond);
-  const theirs = medianOf(result.peer, ({ tokensPerSecond }) => tokensPerSecond);
-  const paired = ratio(result, ({ tokensPerSecond }) => tokensPerSecond);
+  ].map((pick) => cell(result, pick));
   const counts = `${String(callers).padStart(7)} ${String(slots).padStart(5)}`;
-  console.log(`${counts} ${fixed(ours)} /${fixed(theirs)} ${paired} | ${cells.join(' | ')}`);
+  console.log(`${counts} ${cells.join(' | ')}`);
 }
 
 /** Warms up: V8 optimizes code only after it has run for a while. */
@@ -236,9 +223,8 @@ const counts = numbers(options.streams);
 const queueSlots = numbers(options['queue-slots']);
 if (counts.length + queueSlots.length > 0) {
   console.log('distinct prompts: Sluice / llama-server and the ratio; times in ms');
-  console.log(
-    'callers slots tokens/s                  | TTFT p50                  | ITL p50                   | ITL p99',
-  );
+  const titles = ['tokens/s', 'TTFT p50', 'ITL p50', 'ITL p99'].map((title) => title.padEnd(COMPARED_WIDTH));
+  console.log(`callers slots ${titles.join(' | ')}`);
 }
 if (counts.length > 0) {
   const slots = Math.max(...counts);
@@ -256,10 +242,8 @@ for (const slots of numbers(options['prefix-slots'])) {
   await using servers = await startBoth(slots, 2048);
   await alternate(servers, () => ['Say hello.'], 4);
   const result = await alternate(servers, (index) => promptsWithPrefix(16, index), 32);
-  const ours = median(result.sluice.map(({ wallMs }) => wallMs));
-  const theirs = median(result.peer.map(({ wallMs }) => wallMs));
   console.log(
-    `shared prefix, 16 callers, ${slots} slots: ${(ours / 1000).toFixed(1)} s / ${(theirs / 1000).toFixed(1)} s = ${ratio(result, ({ wallMs }) => wallMs)}`,
+    `shared prefix, 16 callers, ${slots} slots, in seconds: ${cell(result, ({ wallMs }) => wallMs / 1000)}`,
   );
 }
 
@@ -311,31 +295,28 @@ async function compareReturning(conversations: number): Promise<void> {
     (port) => ['-m', modelFile, '--host', '127.0.0.1', '--port', String(port), '--no-webui', ...sizes],
     '/health',
   );
-  const computed: Record<'sluice' | 'peer', number[]> = { sluice: [], peer: [] };
-  const returned: Record<'sluice' | 'peer', number[]> = { sluice: [], peer: [] };
-  for (let turn = 0; turn <= rounds; turn++)
-    for (let conversation = 0; conversation < conversations; conversation++)
-      for (const [name, server] of [
-        ['sluice', sluice],
-        ['peer', peer],
-      ] as const)
-        (turn === 0 ? computed : returned)[name].push(await timeTurn(server, conversation, turn));
+  const [ours = [], theirs = []] = await inTurn(
+    [sluice, peer],
+    (rounds + 1) * conversations,
+    (server, index) => timeTurn(server, index % conversations, Math.floor(index / conversations)),
+  );
   await sluice.restart();
   const restarted: number[] = [];
   for (let conversation = 0; conversation < conversations; conversation++)
     restarted.push(await timeTurn(sluice, conversation, rounds + 1));
-  const line = (name: string, later: number[], first: number[]) => {
-    const shares = later.map((ms, index) => ms / (first[index % conversations] ?? ms));
-    console.log(
-      `${name.padEnd(28)} ${fixed(median(later))} ms /${fixed(median(first))} ms = ${median(shares).toFixed(3)}`,
-    );
+  /** `times` has the turns of all conversations, and at first their first turns. */
+  const line = (name: string, times: readonly number[]) => {
+    const [first, later] = [times.slice(0, conversations), times.slice(conversations)];
+    const shares = later.map((ms, index) => ms / (first[index % conversations] ?? NaN));
+    const [ms, firstMs] = [later, first].map((values) => median(values).toFixed(1).padStart(8));
+    console.log(`${name.padEnd(28)} ${ms} ms /${firstMs} ms = ${spread(shares, 3)}`);
   };
   console.log(
     `${conversations} conversations on ${TURN_SLOTS} slots: TTFT when they return / when they begin`,
   );
-  line('Sluice', returned.sluice, computed.sluice);
-  line('Sluice, after a restart', restarted, computed.sluice);
-  line('llama-server', returned.peer, computed.peer);
+  line('Sluice', ours);
+  line('Sluice, after a restart', [...ours.slice(0, conversations), ...restarted]);
+  line('llama-server', theirs);
 }
 
 for (const conversations of numbers(options.conversations)) await compareReturning(conversations);
@@ -344,11 +325,8 @@ for (const callers of numbers(options.copying)) {
   await using servers = await startBoth(callers, 2048);
   await warmUp(servers, callers);
   const result = await alternate(servers, (index) => copyingPrompts(callers, index), 160, true);
-  const [ours, theirs] = [result.sluice, result.peer].map((results) =>
-    median(results.map(({ generatedPerSecond }) => generatedPerSecond)),
-  );
   console.log(
-    `copying, ${callers} callers: ${ours?.toFixed(1)} / ${theirs?.toFixed(1)} tokens/s = ${ratio(result, ({ generatedPerSecond }) => generatedPerSecond)}`,
+    `copying, ${callers} callers, in tokens/s: ${cell(result, ({ generatedPerSecond }) => generatedPerSecond)}`,
   );
 }
 

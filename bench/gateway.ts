@@ -2,8 +2,9 @@
  * Compares Sluice with a minimal proxy in Node (`gateway/bare-proxy.ts`): CPU of a proxied JSON request and of a streamed
  * chunk, the added latency of a request, the memory of an open stream, and the allocation of a request. Sluice checks keys
  * and limits of every kind and writes its ledger to SQLite. The proxies are warmed up and run in alternating order.
- * Results are medians over several rounds, as multiples of the minimal proxy in the same round. CPU time includes all
- * threads of a proxy's process and of its children, as reported by the Linux scheduler.
+ * Results are medians over several rounds, as multiples of the minimal proxy in the same round. A second Sluice is compared
+ * with the first one ("A/A"): what they differ by is noise. CPU time includes all threads of a proxy's process and of its
+ * children, as reported by the Linux scheduler.
  *
  *   npm run bench:gateway
  *
@@ -201,7 +202,11 @@ async function addSluice(
   proxies.push({ name, isPeer: false, server, headers: {}, requestDivisor: 1, inspectPort, ...compared });
 }
 
-if (isSelected('sluice')) await addSluice('sluice');
+if (isSelected('sluice')) {
+  await addSluice('sluice');
+  // Differs from the first one only by noise.
+  await addSluice('sluice A/A', { compared: { comparedWith: 'sluice' } });
+}
 if (options.before !== undefined)
   await addSluice('before', { root: resolve(options.before), compared: { comparedWith: 'sluice' } });
 for (const [name, language] of Object.entries(LANGUAGES)) {

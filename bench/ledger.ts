@@ -17,6 +17,8 @@ import { median } from './statistics.ts';
 
 const { values: options } = parseArgs({
   options: {
+    /** Requests that are written with 64 in flight. */
+    requests: { type: 'string', default: '20000' },
     rows: { type: 'string', default: '10000000' },
     database: { type: 'string', default: 'sqlite' },
     rounds: { type: 'string', default: '15' },
@@ -32,15 +34,18 @@ if (databases === undefined) throw new Error(`${name} is not available.`);
   await using database = await databases.open({ threads: true });
   console.log(`${name}: CPU of this process to open and settle a request, median waits`);
   // The first is a warm-up.
-  for (const [inFlight, requests] of [
-    [16, 2000],
-    [1, 1000],
-    [16, 10_000],
-    [64, 20_000],
-  ] as const) {
+  for (const [index, [inFlight, share]] of (
+    [
+      [16, 0.1],
+      [1, 0.05],
+      [16, 0.5],
+      [64, 1],
+    ] as const
+  ).entries()) {
+    const requests = Math.ceil(Number(options.requests) * share);
     const cost = await writeCost(database, inFlight, requests);
     const waits = `open ${cost.openMs.toFixed(2)} ms, settle ${cost.settleMs.toFixed(2)} ms`;
-    if (requests !== 2000) console.log(`  ${inFlight} in flight: ${cost.cpuUs.toFixed(0)} µs, ${waits}`);
+    if (index > 0) console.log(`  ${inFlight} in flight: ${cost.cpuUs.toFixed(0)} µs, ${waits}`);
   }
 }
 {

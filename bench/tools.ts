@@ -10,6 +10,7 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { startPair, type Server } from '../test/support/measured-servers.ts';
+import { inTurn, spread } from './rounds.ts';
 import { median } from './statistics.ts';
 import { timeStream } from '../test/support/stream-client.ts';
 import { SIX } from './tools/definitions.ts';
@@ -50,9 +51,6 @@ await using servers = await startPair({
   peerArguments: ['--jinja'],
 });
 
-/** Returns the arms in alternating order. */
-const inTurn = (index: number): readonly Arm[] => (index % 2 === 0 ? ARMS : ARMS.toReversed());
-
 async function answer({ url, key }: Server, question: Question): Promise<Answer> {
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
@@ -76,18 +74,17 @@ type Call = Answer['calls'][number];
 async function askAll(): Promise<void> {
   const questions = QUESTIONS.filter((_, index) => index % Number(options.every) === 0);
   const scores: Record<Arm, { kind: string; score: Score }[]> = { sluice: [], peer: [] };
-  for (const [index, question] of questions.entries()) {
+  await inTurn(ARMS, questions.length, async (arm, index) => {
     if (process.stderr.isTTY) process.stderr.write(`\r${index + 1}/${questions.length} `);
-    for (const arm of inTurn(index)) {
-      const given = await answer(servers[arm], question);
-      const result = score(question, given);
-      scores[arm].push({ kind: question.kind, score: result });
-      if (options.wrong && !Object.values(result).every(Boolean)) {
-        const asked = JSON.stringify(question.body.messages.at(-1));
-        console.log(`${NAMES[arm]}, ${question.kind}: ${asked}\n  ${JSON.stringify(given)}`);
-      }
+    const question = questions[index] as Question;
+    const given = await answer(servers[arm], question);
+    const result = score(question, given);
+    scores[arm].push({ kind: question.kind, score: result });
+    if (options.wrong && !Object.values(result).every(Boolean)) {
+      const asked = JSON.stringify(question.body.messages.at(-1));
+      console.log(`${NAMES[arm]}, ${question.kind}: ${asked}\n  ${JSON.stringify(given)}`);
     }
-  }
+  });
   console.log(
     `${questions.length} questions${' '.repeat(11)}${MEASURES.map((name) => name.padStart(9)).join('')}`,
   );
@@ -143,23 +140,24 @@ async function measureSpeed(): Promise<void> {
     sluice: { 'a call': [], 'a text': [] },
     peer: { 'a call': [], 'a text': [] },
   };
-  for (let round = 0; round < Number(options.rounds); round++) {
-    for (const arm of inTurn(round)) {
-      for (const name of ['a call', 'a text'] as const) {
-        const speeds: number[] = [];
-        for (const body of TIMED[name]) {
-          await tokensPerSecond(servers[arm], { ...body, max_tokens: 1 });
-          speeds.push(await tokensPerSecond(servers[arm], body));
-        }
-        const [withTools = Number.NaN, plain = Number.NaN] = speeds;
-        measured[arm][name].push({ plain, ratio: withTools / plain });
+  await inTurn(ARMS, Number(options.rounds), async (arm) => {
+    for (const name of ['a call', 'a text'] as const) {
+      const speeds: number[] = [];
+      for (const body of TIMED[name]) {
+        await tokensPerSecond(servers[arm], { ...body, max_tokens: 1 });
+        speeds.push(await tokensPerSecond(servers[arm], body));
       }
+      const [withTools = Number.NaN, plain = Number.NaN] = speeds;
+      measured[arm][name].push({ plain, ratio: withTools / plain });
     }
-  }
+  });
   for (const arm of ARMS) {
     const cells = Object.entries(measured[arm]).map(([name, values]) => {
       const plain = median(values.map((value) => value.plain)).toFixed(1);
-      return `${name} ${plain} ${median(values.map(({ ratio }) => ratio)).toFixed(2)}`;
+      return `${name} ${plain} ${spread(
+        values.map(({ ratio }) => ratio),
+        2,
+      )}`;
     });
     console.log(`${NAMES[arm].padEnd(14)} ${cells.join(', ')}`);
   }

@@ -1,7 +1,8 @@
 import type { Measurement } from './measurements.ts';
 import type { BenchProxy } from './peers.ts';
 import { threadMicros } from './processes.ts';
-import { median, quantile } from '../statistics.ts';
+import { inTurn, spread } from '../rounds.ts';
+import { median } from '../statistics.ts';
 
 /** Warm-up ends when the values of two consecutive rounds differ by less than this share. */
 const WARM = 0.03;
@@ -40,15 +41,12 @@ export class Comparison {
   }
 
   /**
-   * Measures every proxy in each round, in alternating order. Prints the medians of the values and of their ratios to
-   * the base of the same round, because other load on the machine differs between rounds. A peer that
-   * fails, such as Portkey when streaming on a recent Node, is reported and skipped.
+   * Measures every proxy in each round. Prints the medians of the values, and of their ratios to the base of the same round with
+   * the middle half of the rounds. A peer that fails, such as Portkey when streaming on a recent Node, is reported and skipped.
    */
   async run(metric: Metric): Promise<void> {
     const arms = this.#proxies.map((proxy) => new Arm(proxy));
-    for (let round = 0; round < metric.rounds; round++) {
-      for (const arm of round % 2 === 0 ? arms : arms.toReversed()) await arm.measure(metric);
-    }
+    await inTurn(arms, metric.rounds, (arm) => arm.measure(metric));
     console.log(`${metric.title}, ${metric.rounds} rounds`);
     for (const arm of arms) {
       const base = arms.find(({ name }) => name === arm.comparedWith) ?? arms[0] ?? arm;
@@ -101,11 +99,9 @@ class Arm {
     const value = median(this.values)
       .toFixed(difference ? 2 : 1)
       .padStart(9);
-    const middle = median(relative).toFixed(2);
-    const range = `${quantile(relative, 0.25).toFixed(2)} to ${quantile(relative, 0.75).toFixed(2)}`;
-    const ratio = difference ? `${base.name} + ${middle}` : `${middle} x ${base.name}`;
-    const spread = this.values.length > 1 && this !== base ? `  (middle half of the rounds: ${range})` : '';
-    console.log(`  ${this.#proxy.name.padEnd(11)} ${this.#failure ?? `${value} ${unit}  ${ratio}${spread}`}`);
+    const to = `${difference ? 'more than' : 'x'} ${base.name}`;
+    const text = this === base ? '' : `  ${spread(relative, 2)} ${to}`;
+    console.log(`  ${this.#proxy.name.padEnd(11)} ${this.#failure ?? `${value} ${unit}${text}`}`);
     if (threadsPer === undefined || this.#failure !== null) return;
     const count = threadsPer / this.#proxy.requestDivisor;
     const threads = [...this.#threads]
