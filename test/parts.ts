@@ -13,8 +13,11 @@ export const PARTS = {
 
 export type Part = keyof typeof PARTS;
 
-/** Files of these folders that `npm test` runs too: a new user's way through the console, to the answer of a real model. */
-export const SMOKE: readonly string[] = ['test/console/first-run.test.ts'];
+/** Files of these folders that `npm test` runs too: a new user's way through the console, and an answer of a real model. */
+export const SMOKE: readonly string[] = [
+  'test/console/first-run.test.ts',
+  'test/model/default-settings.test.ts',
+];
 
 /** Returns the test files of `npm test` (`default`), of a part, or all. Paths are relative to the root, with slashes. */
 export function filesOf(part: Part | 'default' | 'all'): string[] {

@@ -9,6 +9,8 @@ const TEXT = 'one two three, 東京 🙂🙃 is done';
 const JSON_TEXT = JSON.stringify(TEXT);
 
 interface Case {
+  /** Whether it is checked with every vocabulary. */
+  everywhere?: boolean;
   stop: string[];
   /** The one that ends `TEXT`. */
   found: string | null;
@@ -16,10 +18,10 @@ interface Case {
 
 /** Stop sequences whose end may be in the middle of a token, character sequence or word. */
 const ENDS: readonly Case[] = [
-  { stop: ['o th'], found: 'o th' },
+  { stop: ['o th'], found: 'o th', everywhere: true },
   { stop: ['wo three, 東'], found: 'wo three, 東' },
   { stop: ['京'], found: '京' },
-  { stop: ['🙂🙃 i'], found: '🙂🙃 i' },
+  { stop: ['🙂🙃 i'], found: '🙂🙃 i', everywhere: true },
   { stop: ['four', 'donee'], found: null },
 ];
 
@@ -62,7 +64,7 @@ for (const { name, file, options } of MODELS) {
     });
 
     test('ends the text, is not part of it, and is reported', async () => {
-      await assertEnds(engine, ENDS);
+      await assertEnds(engine, name === MODELS[0]?.name ? ENDS : ENDS.filter(({ everywhere }) => everywhere));
     });
 
     test('is reported by a generation that continues inside or right after it', async () => {
