@@ -41,7 +41,7 @@ describe('the embedded engine', SKIP, () => {
       contextTokens: SLOT_TOKENS,
       maxCompletionTokens: SLOT_TOKENS,
       quantization: 'Q4_1',
-      tokenizer: engine.describe().tokenizer,
+      tokenizer: 'SmolLM',
       instructType: 'chatml',
       toolFormat: 'generic',
       recommendedSampling: null,
