@@ -5,7 +5,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
-import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
 import { ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
 import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
@@ -16,17 +15,14 @@ import { SILENT, type Log } from '../../src/log.ts';
 import { complete, type Generation, ClientDisconnected } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
-import { type BreakerClock, SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
-import type { QueueLimits } from '../../src/routing/backlog.ts';
-import type { PolicyName } from '../../src/routing/placement.ts';
-import { Router } from '../../src/routing/router.ts';
+import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
+import type { Router } from '../../src/routing/router.ts';
 import { openScripted, HttpReplica, REPLICA, respondHello } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
-import { openAccounting, NO_RECOVERY } from './fixture.ts';
+import { openAccounting, NO_RECOVERY, PRICE, routerTo } from './fixture.ts';
 
 /** Pico-dollars per token. */
-const PRICE = { prompt: 3, completion: 2, inputCacheRead: 1 };
 
 /** Longer than any test. */
 const FOREVER = 1_000_000;
@@ -41,42 +37,6 @@ after(() => accounting[Symbol.asyncDispose]());
 /** A replica without a server. */
 const gone = new HttpReplicaClient({ ...REPLICA, name: 'gone', url: 'http://127.0.0.1:9' });
 after(() => gone[Symbol.asyncDispose]());
-
-/** `maxInFlight` applies to each replica. */
-function routerTo(
-  clients: readonly ReplicaClient[],
-  queue: Partial<QueueLimits> = {},
-  {
-    log = SILENT,
-    maxInFlight,
-    policy = 'cost',
-    clock = SYSTEM_CLOCK,
-  }: { log?: Log; maxInFlight?: number; policy?: PolicyName; clock?: BreakerClock } = {},
-): Router {
-  const router = new Router({
-    queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
-    routing: { policy },
-    retry: { share: 1, minPerMinute: 1000 },
-    log,
-    clock,
-  });
-  router.serve(
-    {
-      id: MODEL,
-      required: false,
-      price: PRICE,
-      card: () => null,
-    },
-    clients.map((client) => ({
-      client,
-      state: () => ({ state: 'ready' }),
-      report: () => EMPTY_REPORT,
-      capacity: () => null,
-      maxInFlight,
-    })),
-  );
-  return router;
-}
 
 interface Run {
   [Symbol.asyncIterator](): Generation;

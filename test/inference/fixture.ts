@@ -6,7 +6,15 @@ import { Plans } from '../../src/accounts/plans.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { SILENT } from '../../src/log.ts';
+import type { ReplicaClient } from '../../src/engine/engine.ts';
+import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
+import { SILENT, type Log } from '../../src/log.ts';
+import type { QueueLimits } from '../../src/routing/backlog.ts';
+import { type BreakerClock, SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
+import type { PolicyName } from '../../src/routing/placement.ts';
+import type { ReplicaEntry } from '../../src/routing/replica.ts';
+import { Router } from '../../src/routing/router.ts';
+import { MODEL } from '../engine/requests.ts';
 import { PromptHistory } from '../../src/inference/prompt-history.ts';
 import type { Accounting } from '../../src/inference/request-accounting.ts';
 import { ManualClock, temporaryFolder } from '../harness.ts';
@@ -39,6 +47,40 @@ export const CALLER: AuthenticatedKey = {
   expiresAt: Infinity,
   isPrevious: false,
 };
+
+export const PRICE = { prompt: 3, completion: 2, inputCacheRead: 1 };
+
+/** Returns a router that serves `MODEL` with these clients; `replica` applies to each. */
+export function routerTo(
+  clients: readonly ReplicaClient[],
+  queue: Partial<QueueLimits> = {},
+  { log = SILENT, policy = 'cost', clock = SYSTEM_CLOCK, ...replica }: RouterChanges = {},
+): Router {
+  const router = new Router({
+    queue: { maxRequests: 100, maxWaitMs: 600_000, ...queue },
+    routing: { policy },
+    retry: { share: 1, minPerMinute: 1000 },
+    log,
+    clock,
+  });
+  router.serve(
+    { id: MODEL, required: false, price: PRICE, card: () => null },
+    clients.map((client) => ({
+      client,
+      state: () => ({ state: 'ready' }),
+      report: () => EMPTY_REPORT,
+      capacity: () => null,
+      ...replica,
+    })),
+  );
+  return router;
+}
+
+interface RouterChanges extends Partial<Pick<ReplicaEntry, 'state' | 'maxInFlight'>> {
+  log?: Log;
+  policy?: PolicyName;
+  clock?: BreakerClock;
+}
 
 /** Opens a ledger on SQLite and limits in memory, with one plan. */
 export async function openAccounting(

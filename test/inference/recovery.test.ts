@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { after, test } from 'node:test';
 import { EngineCrashed, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';
-import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { Dialect, GenerationEvent, GenerationRequest } from '../../src/generation.ts';
@@ -12,11 +11,10 @@ import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { Recovery } from '../../src/inference/recovery.ts';
 import { asList, jsonObject } from '../../src/openai/values.ts';
-import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
-import { Router } from '../../src/routing/router.ts';
+import type { Router } from '../../src/routing/router.ts';
 import { HttpReplica, openScripted } from '../engine/replicas.ts';
 import { chat, collect, MODEL, text, textOf } from '../engine/requests.ts';
-import { openAccounting } from './fixture.ts';
+import { openAccounting, routerTo } from './fixture.ts';
 
 const accounting = await openAccounting();
 after(() => accounting[Symbol.asyncDispose]());
@@ -45,22 +43,7 @@ interface Options {
 
 function run(request: GenerationRequest, options: Options = {}): Run {
   const { clients = [first, second], state = () => READY, maxAttempts = 2, maxWaitMs = 60_000 } = options;
-  const router = new Router({
-    queue: { maxRequests: 100, maxWaitMs: 600_000 },
-    routing: { policy: 'cost' },
-    retry: { share: 1, minPerMinute: 1000 },
-    log: SILENT,
-    clock: SYSTEM_CLOCK,
-  });
-  router.serve(
-    {
-      id: MODEL,
-      required: false,
-      price: { prompt: 1, completion: 2, inputCacheRead: null },
-      card: () => null,
-    },
-    clients.map((client) => ({ client, state, capacity: () => null, report: () => EMPTY_REPORT })),
-  );
+  const router = routerTo(clients, {}, { state });
   const { crashSuspects = new CrashSuspects(SILENT) } = options;
   const inference = {
     accounting,

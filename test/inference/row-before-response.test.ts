@@ -4,7 +4,6 @@ import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { ledgerUnavailable, type Ledger } from '../../src/accounts/ledger/ledger.ts';
 import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
-import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
 import type { ReplicaClient } from '../../src/engine/engine.ts';
 import type { GenerationEvent } from '../../src/generation.ts';
 import { complete } from '../../src/inference/complete.ts';
@@ -12,12 +11,11 @@ import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { PromptHistory } from '../../src/inference/prompt-history.ts';
 import { SILENT } from '../../src/log.ts';
-import { SYSTEM_CLOCK } from '../../src/routing/breaker.ts';
-import { Router } from '../../src/routing/router.ts';
+import type { Router } from '../../src/routing/router.ts';
 import { openScripted, REPLICA } from '../engine/replicas.ts';
 import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
-import { openAccounting, NO_RECOVERY } from './fixture.ts';
+import { openAccounting, NO_RECOVERY, routerTo } from './fixture.ts';
 
 const client = await openScripted({ slots: 2 });
 after(() => client[Symbol.asyncDispose]());
@@ -34,17 +32,7 @@ const FOREVER = 1_000_000;
 
 /** Runs a request with a ledger in which these methods are replaced. */
 function run(replica: ReplicaClient, ledger: Partial<Ledger>, directive: object, stream: boolean) {
-  const router = new Router({
-    queue: { maxRequests: 10, maxWaitMs: FOREVER },
-    routing: { policy: 'cost' },
-    retry: { share: 1, minPerMinute: 1000 },
-    log: SILENT,
-    clock: SYSTEM_CLOCK,
-  });
-  const price = { prompt: 1, completion: 2, inputCacheRead: null };
-  router.serve({ id: MODEL, required: false, price, card: () => null }, [
-    { client: replica, state: () => ({ state: 'ready' }), report: () => EMPTY_REPORT, capacity: () => null },
-  ]);
+  const router = routerTo([replica], { maxRequests: 10, maxWaitMs: FOREVER });
   const { plans, limiter, ledger: real, caller } = accounting;
   const changed: Ledger = {
     open: (row, counts) => real.open(row, counts),
