@@ -17,11 +17,6 @@ export async function inTurn<Arm, Result>(
   return measured.map(({ results }) => results);
 }
 
-/** Returns the ratios of two arms, each of the same round. */
-export function ratiosOf(values: readonly number[], base: readonly number[]): number[] {
-  return values.map((value, round) => value / (base[round] ?? NaN));
-}
-
 /** Formats the median with the middle half of the rounds: `1.22 (1.18 to 1.25)`. */
 export function spread(values: readonly number[], digits: number): string {
   const middle = median(values).toFixed(digits);
@@ -35,5 +30,6 @@ export const COMPARED_WIDTH = 40;
 /** Formats the medians of two arms, and their ratios per round: `12.3 / 10.1  1.22 (1.18 to 1.25)`. */
 export function compared(values: readonly number[], base: readonly number[], digits: number): string {
   const [a, b] = [values, base].map((each) => median(each).toFixed(digits).padStart(8));
-  return `${a} /${b}  ${spread(ratiosOf(values, base), 2)}`.padEnd(COMPARED_WIDTH);
+  const ratios = values.map((value, round) => value / (base[round] ?? NaN));
+  return `${a} /${b}  ${spread(ratios, 2)}`.padEnd(COMPARED_WIDTH);
 }
