@@ -25,6 +25,8 @@ function detailsOf(model: Model) {
       label: 'Source',
       value: model.source ? (
         <span className="font-mono text-xs break-all">{model.source}</span>
+      ) : model.invalid ? (
+        '—'
       ) : (
         'Other servers'
       ),
