@@ -91,11 +91,4 @@ alerts:
     await main().getByRole('button', { name: 'Try again' }).click();
     await main().getByRole('table', { name: 'Alerts' }).waitFor();
   });
-
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(
-      stage.operator.faults.filter((fault) => !/status of 500/.test(fault)),
-      [],
-    );
-  });
 });

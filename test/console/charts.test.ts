@@ -153,8 +153,4 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await rows.nth(1).waitFor();
     assert.match(page.url(), /\/requests$/);
   });
-
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(stage.operator.faults, []);
-  });
 });

@@ -146,8 +146,4 @@ describe('the connection of the console', WITH_BROWSER, () => {
     await visitor.page.waitForURL('**/usage?range=7d');
     await visitor.page.getByRole('heading', { name: 'Usage', level: 1 }).waitFor();
   });
-
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual([...stage.operator.faults, ...visitor.faults], []);
-  });
 });

@@ -238,6 +238,8 @@ describe('navigation', WITH_BROWSER, () => {
     await alert.getByRole('button', { name: 'Reload page' }).click();
     await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
     assert.equal(await alert.count(), 0);
+    // Logged again by the way back.
+    visitor.faults.length = 0;
   });
 
   test('the chosen color scheme applies from the first paint after a reload', async () => {

@@ -341,10 +341,6 @@ describe('operator pages', WITH_BROWSER, () => {
     }
     await page.getByText('1 of 1 ready').waitFor();
   });
-
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(stage.operator.faults, []);
-  });
 });
 
 async function createKey({ service }: Stage, accountId: string | undefined): Promise<{ key: string }> {

@@ -233,10 +233,6 @@ describe('tools in the playground', WITH_BROWSER, () => {
     assert.equal(await sidewaysScroll(page), 0);
   });
 
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(stage.operator.faults, []);
-  });
-
   /** Starts a chat with default parameters, and enters the tool again. */
   async function restart(): Promise<void> {
     await page.getByRole('button', { name: 'New chat' }).click();

@@ -63,8 +63,4 @@ describe('the console', WITH_BROWSER, () => {
     assert.ok(!edges.has('Page not found'));
     assert.equal(new Set(edges.values()).size, 1, JSON.stringify([...edges]));
   });
-
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(visitor.faults, []);
-  });
 });

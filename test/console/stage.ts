@@ -1,10 +1,12 @@
 /** The setup of most console tests: a service, a browser, and a signed-in operator. */
+import assert from 'node:assert/strict';
 import type { Page } from 'playwright-core';
 import { ready, scriptedYaml, type OpenedService } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
 import { openBrowser, type TestBrowser, type View, type Visitor } from './browser.ts';
 import { openConsole, setUp } from './service.ts';
 
+/** Fails when it is disposed if one of its pages violated the Content-Security-Policy, threw, or logged an error. */
 export interface Stage extends AsyncDisposable {
   service: OpenedService;
   browser: TestBrowser;
@@ -19,7 +21,13 @@ export async function openStage(yaml: string = scriptedYaml(), env: NodeJS.Proce
   await using owned = new AsyncDisposableStack();
   const service = owned.use(await openConsole(yaml, env));
   const browser = owned.use(await openBrowser());
-  const operator = owned.use(await browser.visit(service.url));
+  const visitors: Visitor[] = [];
+  const visit = async (view?: View) => {
+    const visitor = await browser.visit(service.url, view);
+    visitors.push(visitor);
+    return visitor;
+  };
+  const operator = owned.use(await visit());
   await setUp(operator.context, service);
   await ready(service.service);
   const kept = owned.move();
@@ -27,8 +35,14 @@ export async function openStage(yaml: string = scriptedYaml(), env: NodeJS.Proce
     service,
     browser,
     operator,
-    stranger: (view) => browser.visit(service.url, view),
-    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+    stranger: visit,
+    async [Symbol.asyncDispose]() {
+      await kept.disposeAsync();
+      assert.deepEqual(
+        visitors.flatMap(({ faults }) => faults),
+        [],
+      );
+    },
   };
 }
 

@@ -279,8 +279,4 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       assert.ok(!(await page.content()).includes(PROMPT), path);
     }
   });
-
-  test('no page violated the Content-Security-Policy or threw', () => {
-    assert.deepEqual(stage.operator.faults, []);
-  });
 });
