@@ -4,16 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import {
-  chat,
-  ManualClock,
-  MODEL,
-  runCli,
-  scriptedYaml,
-  spawnService,
-  startService,
-  until,
-} from '../harness.ts';
+import { chat, ManualClock, MODEL, scriptedYaml, openService, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { exchange, requestText, transcript, Wire } from './wire.ts';
 
@@ -295,11 +286,12 @@ const cases: Cases = {
  * Services in other states: one whose model is loading, one that is stopping, one with low request limits, one with
  * small plans, one whose database is locked by another process.
  */
-const loading = await spawnService(scriptedYaml({ loadMs: 2_000_000_000 }));
+const loading = await openService(scriptedYaml({ loadMs: 2_000_000_000 }));
 after(() => loading[Symbol.asyncDispose]());
-const created = await runCli(['keys', 'create', '--name', 'test'], loading.env);
-const loadingKey = { Authorization: `Bearer ${created.stdout.trim()}` };
-await until(() => loading.stdout().includes('Loading'));
+const created = await loading.service.keys.create({ name: 'test' });
+const loadingKey = { Authorization: `Bearer ${created.key.reveal()}` };
+const loadingModel = () => loading.service.router.overview()[0]?.replicas[0]?.state.state;
+await until(() => loadingModel() === 'loading', loadingModel);
 
 const stopping = await startService();
 after(() => stopping[Symbol.asyncDispose]());
