@@ -11,7 +11,7 @@ import { CHAT } from '../../src/openai/protocols.ts';
 import type { Protocol } from '../../src/protocol.ts';
 import { RESPONSES } from '../../src/responses/protocol.ts';
 import { sealing } from '../responses/samples.ts';
-import { python, runPython, WITH_PYTHON } from '../outside/clients/python.ts';
+import { python, runPython, WITH_PYTHON } from './clients/python.ts';
 import { ROOT } from '../docs/markdown.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, run, startService, type ProcessResult, type TestService } from '../harness.ts';
