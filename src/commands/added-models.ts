@@ -56,7 +56,8 @@ export async function addModel(
 
 /**
  * Adds a model like `addModel`, unless it was added or is in the configuration; and loads it if it was unloaded. `source`
- * may also be the name of an added model. With `isDefault`, makes it the default, unless it returns embeddings: chats need one that generates text.
+ * may also be the name of an added model. With `isDefault`, makes it the default, unless it returns embeddings: chats need
+ * one that generates text.
  */
 export async function ensureModel(
   source: string,
