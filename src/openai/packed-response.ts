@@ -1,6 +1,7 @@
 import type { TextEvent, TokenLogprob } from '../generation.ts';
 import { readObject } from './invalid-response.ts';
 import { readLogprobs } from './logprobs.ts';
+import { writeArguments } from './tool-call-reader.ts';
 import { jsonObject, type JsonObject } from './values.ts';
 
 /** Tokens whose log probabilities are one part: about a millisecond of parsing. */
@@ -22,7 +23,9 @@ export interface PackedLogprobs {
 
 /** Parses the body of a replica's response. Throws an `Error` if it is not a JSON object. */
 export function packResponse(body: Uint8Array): PackedResponse {
-  const response: Record<string, unknown> = { ...readObject(Buffer.from(body).toString(), 'the response') };
+  const json = Buffer.from(body).toString();
+  const response: Record<string, unknown> = { ...readObject(json, 'the response') };
+  writeArguments(response, json);
   const { choices } = response;
   if (!Array.isArray(choices)) return { response, logprobs: [] };
   const logprobs = choices.map((choice) => packLogprobs(readLogprobs(jsonObject(choice)['logprobs']) ?? []));

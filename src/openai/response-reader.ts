@@ -13,10 +13,10 @@ import { incompleteResponse, invalidResponse, parseObject } from './invalid-resp
 import { ChunkTemplate } from './chunk-template.ts';
 import { MAX_EVENT_BYTES, SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
 import { readCount, readUsage, UsageMeter, type ReceivedTokens } from './usage.ts';
-import { asList, jsonObject } from './values.ts';
+import { asList, asText, jsonObject } from './values.ts';
 import { readLogprobs } from './logprobs.ts';
 import { unpackLogprobs, type PackedLogprobs, type PackedResponse } from './packed-response.ts';
-import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
+import { readToolCalls, ToolCallReader, writeArguments, type ReplicaCall } from './tool-call-reader.ts';
 import { WellFormedText } from './well-formed-text.ts';
 
 const ONE_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 0 };
@@ -109,6 +109,7 @@ export class StreamReader {
     }
     if (error) throw readErrorFrame(data);
     const chunk: WireChunk = parseObject(data, 'a chunk'); // The readers check every field.
+    writeArguments(chunk, data);
     if ((chunk.error !== undefined && chunk.error !== null) || chunk.object === 'error')
       throw readErrorFrame(data);
     const usage = readUsage(chunk.usage);
@@ -192,12 +193,9 @@ export function readResponse(
   meter = new UsageMeter(),
   count = Infinity,
 ): GenerationEvent[] {
-  return readPackedResponse(
-    kind,
-    { response: { ...parseObject(body, 'the response') }, logprobs: [] },
-    meter,
-    count,
-  );
+  const response = { ...parseObject(body, 'the response') };
+  writeArguments(response, body);
+  return readPackedResponse(kind, { response, logprobs: [] }, meter, count);
 }
 
 /** Does the same as `readResponse` with a body that was parsed on another thread. */
@@ -374,10 +372,6 @@ function readOutput(
     case 'embedding':
       return { text: asText(text), reasoning: '', calls: [] };
   }
-}
-
-function asText(value: unknown): string {
-  return typeof value === 'string' ? value : '';
 }
 
 /**

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { parseExactJson } from '../exact-json.ts';
 import type { EngineEvent } from '../generation.ts';
 import { invalidResponse } from './invalid-response.ts';
 import { JsonScanner } from './json-scanner.ts';
+import { asList, asText, jsonObject } from './values.ts';
 import { WellFormedText } from './well-formed-text.ts';
 
 /** Limits for responses of a replica: the calls of a choice, and the length of an ID or a name. */
@@ -23,15 +25,46 @@ export interface ReplicaCall {
   arguments: string;
 }
 
-/** Reads `tool_calls` of a delta or, if `whole`, of a message. Throws `engine_unavailable`. */
+/**
+ * Reads `tool_calls` of a delta or, if `whole`, of a message, after `writeArguments`. Text of arguments is passed on even if
+ * it is not JSON. Throws `engine_unavailable`.
+ */
 export function readToolCalls(value: unknown, whole: boolean): readonly ReplicaCall[] {
-  if (value === undefined || value === null) return [];
-  // Older releases of TGI send one object in a delta.
-  const calls: readonly unknown[] = Array.isArray(value) ? value : [value];
-  return calls.map((call, position) => {
+  return asCalls(value).map((call, position) => {
     const part = readCall(call);
     return whole ? { ...part, index: position } : part;
   });
+}
+
+/**
+ * Replaces arguments that are not texts (TGI sends objects) with their JSON. `json` is the text of the chunk or response,
+ * from which numbers keep their digits.
+ */
+export function writeArguments(reply: object, json: string): void {
+  let exact: readonly Record<string, unknown>[] | null = null;
+  for (const [position, called] of functionsOf(reply).entries()) {
+    const { arguments: value = null } = called;
+    if (value === null || typeof value === 'string') continue;
+    exact ??= functionsOf(parseExactJson(json));
+    called['arguments'] = JSON.stringify(exact[position]?.['arguments']);
+  }
+}
+
+/** Returns the functions that a chunk or a response calls. */
+function functionsOf(reply: unknown): readonly Record<string, unknown>[] {
+  const functions: Record<string, unknown>[] = [];
+  for (const choice of asList(jsonObject(reply)['choices'])) {
+    const { delta, message } = jsonObject(choice);
+    const { tool_calls: calls } = jsonObject(delta ?? message);
+    for (const call of asCalls(calls)) functions.push(jsonObject(jsonObject(call)['function']));
+  }
+  return functions;
+}
+
+/** Older releases of TGI send one object in a delta. */
+function asCalls(value: unknown): readonly unknown[] {
+  if (value === undefined || value === null) return [];
+  return Array.isArray(value) ? value : [value];
 }
 
 interface WireCall {
@@ -52,7 +85,7 @@ function readCall(value: unknown): ReplicaCall {
     index,
     id: readName(id),
     name: readName(called?.name),
-    arguments: readArguments(called?.arguments),
+    arguments: asText(called?.arguments),
   };
 }
 
@@ -63,12 +96,6 @@ function readName(value: unknown): string | null {
     throw invalidResponse(new Error(`an ID or a name has more than ${MAX_ID_CHARACTERS} characters`));
   }
   return value.toWellFormed();
-}
-
-/** TGI sends arguments as an object. Text is passed on even if it is not JSON. */
-function readArguments(value: unknown): string {
-  if (value === undefined || value === null) return '';
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 /** A call of which a choice has received parts. */

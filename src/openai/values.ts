@@ -15,6 +15,11 @@ export function asList(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
+/** Returns `''` for anything but a string. */
+export function asText(value: unknown): string {
+  return typeof value === 'string' ? value : '';
+}
+
 /** Parses a JSON object. Returns `{}` for any other text. */
 export function parseJsonObject(text: string): JsonObject {
   try {

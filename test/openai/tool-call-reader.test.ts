@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
-import { describe, it } from 'node:test';
+import { describe, it, mock } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { ServiceError } from '../../src/errors.ts';
 import type { EngineEvent } from '../../src/generation.ts';
-import { readResponse, StreamReader } from '../../src/openai/response-reader.ts';
+import { packResponse } from '../../src/openai/packed-response.ts';
+import { readPackedResponse, readResponse, StreamReader } from '../../src/openai/response-reader.ts';
+import { UsageMeter } from '../../src/openai/usage.ts';
 import { finish, refuses, token, toolArguments, toolCall } from './samples.ts';
 
 type Part = Record<string, unknown>;
@@ -23,9 +25,11 @@ function readAll(...frames: object[]): EngineEvent[] {
 /** Reads the stream of a request with these functions. */
 function readOffered(offered: readonly string[], ...frames: object[]): EngineEvent[] {
   const reader = new StreamReader('chat', undefined, offered);
-  const wire = frames.map((frame) => `data: ${JSON.stringify(frame)}\n\n`).join('');
-  return [...reader.push(Buffer.from(wire)), ...reader.end()];
+  const wire = frames.map((frame) => sse(JSON.stringify(frame)));
+  return [...reader.push(Buffer.concat(wire)), ...reader.end()];
 }
+
+const sse = (json: string): Buffer => Buffer.from(`data: ${json}\n\n`);
 
 function readWhole(message: object, finish_reason = 'tool_calls'): EngineEvent[] {
   const body = JSON.stringify({ choices: [{ index: 0, message, finish_reason }] });
@@ -334,6 +338,36 @@ describe('tool calls of a whole response', () => {
         toolArguments('{}', 1),
         finish('tool_calls'),
       ]);
+    }
+  });
+
+  it('keep the digits of numbers in arguments that are an object, as the deltas of a stream do', () => {
+    const args = '{"id":1234567890123456789,"x":[1.0,-0,1e400],"text":"1.0"}';
+    const reply = (key: string, calls: string) =>
+      `{"choices":[{"index":0,"${key}":{"tool_calls":${calls}},"logprobs":{"content":[{"token":"a","logprob":-1.50}]},"finish_reason":"stop"}]}`;
+    const call = (id: string) => `{"id":"${id}","function":{"name":"f","arguments":${args}}}`;
+    const body = reply('message', `[${call('c1')},${call('c2')}]`);
+    const packed = structuredClone(packResponse(Buffer.from(body))); // As it is sent between threads.
+    const streamed = (calls: string) => new StreamReader('chat').push(sse(reply('delta', calls)));
+    for (const [events, count] of [
+      [readResponse('chat', body), 2],
+      [readPackedResponse('chat', packed, new UsageMeter(), 1), 2],
+      [streamed(`[${call('c1')},${call('c2')}]`), 2],
+      [streamed(call('c1')), 1],
+    ] as const) {
+      const texts = events.flatMap((event) => (event.type === 'tool-arguments' ? [event.text] : []));
+      assert.deepEqual(texts, Array<string>(count).fill(args));
+    }
+  });
+
+  it('are searched for digits only if arguments are an object', () => {
+    const parse = mock.method(JSON, 'parse');
+    try {
+      const tool_calls = [{ id: 'c1', function: { name: 'f', arguments: '{"a":1.0}' } }];
+      assert.deepEqual(readWhole({ content: '1.0', tool_calls })[2], toolArguments('{"a":1.0}'));
+      assert.equal(parse.mock.callCount(), 1);
+    } finally {
+      parse.mock.restore();
     }
   });
 
