@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import { MAX_TOOLS } from '../openai/fields.ts';
 import type { RequestBody } from '../openai/request-body.ts';
-import { checkStrict, checkToolsText, parseFunction, shortName } from '../openai/tools.ts';
+import { checkToolsText, parseFunction, shortName, withStrictSchemas } from '../openai/tools.ts';
 import {
   asObject,
   asString,
@@ -39,7 +39,7 @@ export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): To
   if (!Array.isArray(value)) throw wrongType('tools', 'an array', value);
   checkToolsText(value, 'tools');
   const { choice, parallelToolCalls } = parseChoice(body);
-  const tools: Tool[] = [];
+  const offered: Tool[] = [];
   const names = new Map<string, string>();
   const paths: string[] = [];
   for (const [index, element] of value.entries()) {
@@ -57,13 +57,13 @@ export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): To
     if (names.has(tool.name)) throw wrongValue(`${path}.name`, 'unique');
     names.set(tool.name, name);
     if (isDeferred(object, path) && !loaded.has(name) && choice.name !== name) continue;
-    if (tools.length === MAX_TOOLS) {
+    if (offered.length === MAX_TOOLS) {
       throw wrongValue('tools', `at most ${MAX_TOOLS} tools, besides those with \`defer_loading\``);
     }
-    tools.push(tool);
+    offered.push(tool);
     paths.push(`${path}.input_schema`);
   }
-  checkStrict(tools.map((tool, index) => ({ ...tool, path: paths[index] ?? '' })));
+  const tools = withStrictSchemas(offered, paths, body.notes);
   const toolChoice = toolChoiceOf(choice, tools);
   return tools.length === 0
     ? { tools, names, paths, toolChoice: { type: 'auto' }, parallelToolCalls: true }

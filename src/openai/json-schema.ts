@@ -97,10 +97,14 @@ export function checkLooseSchema(schema: unknown, path: string): JsonSchema {
  * `isStrict`, without unsupported keywords. Adds a note for each. `checkJsonSchema` may still refuse the result.
  */
 export function reducedSchema<T>(schema: T, path: string, notes: Notes, isStrict: boolean): T {
+  const text = JSON.stringify(schema) ?? '';
   // A larger schema is refused, so its parts are not visited.
-  if ((JSON.stringify(schema) ?? '').length > MAX_SCHEMA_CHARACTERS) return schema;
+  if (text.length > MAX_SCHEMA_CHARACTERS || (isStrict && !UPPER_BOUND.test(text))) return schema;
   return new SchemaReducer(notes, isStrict).reduce(schema, path) as T; // An object remains an object.
 }
+
+/** Matches the JSON of schemas from which something may be left out even if they are strict. */
+const UPPER_BOUND = /"max(?:Items|Length)":/;
 
 /** Leaves out what grammars do not support. */
 class SchemaReducer {
@@ -184,18 +188,27 @@ function hasSimpleNames(value: unknown): boolean {
   }
 }
 
-/** Checks the parameters of the strict functions of a request, like `checkJsonSchema`, and their common bounds. */
-export function checkStrictSchemas(schemas: readonly { path: string; schema: Node }[]): void {
-  const texts = schemas.map(({ schema }) => JSON.stringify(schema));
-  // Before the first schema is checked, because this takes much less time.
-  if (texts.reduce((sum, { length }) => sum + length, 0) > MAX_STRICT_CHARACTERS) {
+/**
+ * Checks the parameters of the strict functions of a request, like `checkJsonSchema`, and their common bounds. Returns them
+ * reduced, like `reducedSchema`, by the schema of the caller.
+ */
+export function checkStrictSchemas(
+  schemas: readonly { path: string; schema: Node }[],
+  notes: Notes,
+): ReadonlyMap<Node, Node> {
+  // Before the first schema is visited, because this takes much less time.
+  if (schemas.reduce((sum, { schema }) => sum + JSON.stringify(schema).length, 0) > MAX_STRICT_CHARACTERS) {
     throw tooManyStrict(`${MAX_STRICT_CHARACTERS} characters of JSON`);
   }
+  const results = new Map<Node, Node>();
   let nodes = 0;
-  for (const [index, { path, schema }] of schemas.entries()) {
-    nodes += checkSchema(schema, texts[index] ?? '', path);
+  for (const { path, schema } of schemas) {
+    const reduced = reducedSchema(schema, path, notes, true);
+    nodes += checkSchema(reduced, JSON.stringify(reduced), path);
     if (nodes > MAX_STRICT_NODES) throw tooManyStrict(`${MAX_STRICT_NODES} schemas`);
+    results.set(schema, reduced);
   }
+  return results;
 }
 
 function tooManyStrict(most: string): ServiceError {

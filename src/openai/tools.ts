@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { ServiceError } from '../errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import * as fields from './fields.ts';
-import { checkStrictSchemas, reducedSchema } from './json-schema.ts';
+import { checkStrictSchemas } from './json-schema.ts';
 import type { Notes } from '../notes.ts';
 import type { RequestBody } from './request-body.ts';
 import {
@@ -39,15 +39,17 @@ function parseTools(body: RequestBody): Tool[] {
   if (value.length > fields.MAX_TOOLS) throw wrongValue('tools', `at most ${fields.MAX_TOOLS} functions`);
   checkToolsText(value, 'tools');
   const names = new Set<string>();
-  const tools = value.flatMap((element, index) => {
+  const tools: Tool[] = [];
+  const paths: string[] = [];
+  for (const [index, element] of value.entries()) {
     const tool = parseTool(element, `tools[${index}]`, body.notes);
-    if (tool === null) return [];
+    if (tool === null) continue;
     if (names.has(tool.name)) throw wrongValue(`tools[${index}].function.name`, 'unique');
     names.add(tool.name);
-    return [tool];
-  });
-  checkStrict(tools.map((tool, index) => ({ ...tool, path: `tools[${index}].function.parameters` })));
-  return tools;
+    tools.push(tool);
+    paths.push(`tools[${index}].function.parameters`);
+  }
+  return withStrictSchemas(tools, paths, body.notes);
 }
 
 /** Checks the size of tools and that their text is well-formed. */
@@ -77,7 +79,10 @@ function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
   return parseFunction(object, at, notes);
 }
 
-/** Parses the description of a function at `at`. `schema`: the name of the field with the schema of its parameters. */
+/**
+ * Parses the description of a function at `at`. `schema`: the name of the field with the schema of its parameters, which
+ * `withStrictSchemas` checks.
+ */
 export function parseFunction(object: JsonObject, at: string, notes: Notes, schema = 'parameters'): Tool {
   const description = object['description'] ?? null;
   if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
@@ -85,11 +90,10 @@ export function parseFunction(object: JsonObject, at: string, notes: Notes, sche
   }
   const strict = object['strict'] ?? false;
   if (typeof strict !== 'boolean') throw wrongType(`${at}.strict`, 'a boolean', strict);
-  const parameters = asObject(object[schema] ?? NO_PARAMETERS, `${at}.${schema}`);
   return {
     name: parseFunctionName(object['name'] ?? null, `${at}.name`),
     description: description as string | null, // Checked above.
-    parameters: strict ? reducedSchema(parameters, `${at}.${schema}`, notes, true) : parameters,
+    parameters: asObject(object[schema] ?? NO_PARAMETERS, `${at}.${schema}`),
     strict,
   };
 }
@@ -97,15 +101,20 @@ export function parseFunction(object: JsonObject, at: string, notes: Notes, sche
 const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
-/** Checks the schemas of strict functions. `path`: where the parameters of the function are. */
-export function checkStrict(
-  tools: readonly (Pick<Tool, 'strict' | 'parameters'> & { path: string })[],
-): void {
-  const schemas = tools.flatMap(({ strict, parameters: schema, path }) => (strict ? [{ path, schema }] : []));
-  checkStrictSchemas(schemas);
+/**
+ * Checks the schemas of the strict functions, and returns the functions with reduced ones: see `checkStrictSchemas`. `paths`:
+ * where the parameters of each function are.
+ */
+export function withStrictSchemas(tools: Tool[], paths: readonly string[], notes: Notes): Tool[] {
+  const schemas = tools.flatMap(({ strict, parameters: schema }, index) =>
+    strict ? [{ path: paths[index] ?? '', schema }] : [],
+  );
+  if (schemas.length === 0) return tools;
+  const reduced = checkStrictSchemas(schemas, notes);
   for (const { path, schema } of schemas) {
     if (schema['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
   }
+  return tools.map((tool) => ({ ...tool, parameters: reduced.get(tool.parameters) ?? tool.parameters }));
 }
 
 /**

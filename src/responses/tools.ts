@@ -3,7 +3,7 @@ import type { ChatRequest, Tool, ToolChoice } from '../generation.ts';
 import type { Notes } from '../notes.ts';
 import { MAX_TOOLS, NAME } from '../openai/fields.ts';
 import type { RequestBody } from '../openai/request-body.ts';
-import { checkStrict, checkToolsText, parseFunction, shortName } from '../openai/tools.ts';
+import { checkToolsText, parseFunction, shortName, withStrictSchemas } from '../openai/tools.ts';
 import {
   asList,
   asObject,
@@ -47,8 +47,8 @@ export function parseTooling(body: RequestBody): Tooling {
     const { type, tools = null } = jsonObject(item);
     if (type === 'additional_tools') collected.addAll(tools, `input[${index}].tools`);
   }
-  const { tools, identities, paths } = collected;
-  checkStrict(tools.map((tool, index) => ({ ...tool, path: paths[index] ?? '' })));
+  const { identities, paths } = collected;
+  const tools = withStrictSchemas(collected.tools, paths, body.notes);
   const toolChoice = parseToolChoice(body.raw(fields.toolChoice), collected, body.notes);
   const parallelToolCalls = body.read(fields.parallelToolCalls);
   if (tools.length === 0) {

@@ -7,6 +7,7 @@ import { RESERVED_VARIABLES } from '../../src/openai/fields.ts';
 import { MAX_SCHEMA_CHARACTERS, MAX_SCHEMA_NODES } from '../../src/openai/json-schema.ts';
 import { CHAT } from '../../src/openai/protocols.ts';
 import { refuseUnsupported } from '../../src/openai/unsupported.ts';
+import { definitions, readsOf } from './counted-reads.ts';
 import { CALLER, chat, refuses, withPaths } from './samples.ts';
 
 const tool = (name: unknown = 'f', fields: object = {}) => ({
@@ -114,6 +115,9 @@ test('strict schemas need the type object and supported keywords; other schemas 
   refuses(() => strict({ type: 'object', minProperties: 1 }), 'unsupported_parameter', `${at}.minProperties`);
   const ref = { type: 'object', properties: { a: { $ref: 'https://example.com' } } };
   refuses(() => strict(ref), 'unsupported_parameter', `${at}.properties.a.$ref`);
+  const others = { tools: [{ type: 'web_search' }, tool('f', { parameters: ref, strict: true })] };
+  const atSecond = 'tools[1].function.parameters.properties.a.$ref';
+  refuses(() => chat(others, { ...CALLER, notes: new Notes() }), 'unsupported_parameter', atSecond);
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (parameters) => {
       assert.equal(toolsOf(tool('f', { parameters }))[0]?.parameters, parameters);
@@ -267,6 +271,16 @@ test('the schemas of all strict functions of a request are bounded together', ()
   refuses(() => withSchemas(3, long), 'invalid_value', 'tools');
   // No schema is checked before.
   refuses(() => withSchemas(3, { ...long, minProperties: 1 }), 'invalid_value', 'tools');
+  // None is visited either: besides the names, only the two sizes are read.
+  const properties = definitions(250, () => ({ type: 'string', maxLength: 10, title: 'x'.repeat(100) }));
+  const tools = Array.from({ length: 5 }, (_, at) =>
+    tool(`f${at}`, { parameters: { type: 'object', properties }, strict: true }),
+  );
+  const written = readsOf({ tools }, (body) => JSON.stringify(body));
+  const readSchemas = readsOf({ tools }, (body) => {
+    refuses(() => chat(body as object), 'invalid_value', 'tools');
+  });
+  assert.ok(readSchemas < 2.2 * written, `${readSchemas} reads; writing takes ${written}`);
   const wide = (count: number) => ({
     type: 'object',
     properties: Object.fromEntries(Array.from({ length: count - 1 }, (_, at) => [`p${at}`, {}])),
