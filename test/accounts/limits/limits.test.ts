@@ -136,6 +136,10 @@ for (const kind of KINDS) {
         denial.message,
         /60 tokens reserved for running requests.*Lower `max_tokens`, or try again when/,
       );
+      // A `max_tokens` of 1 would just fit beside the running request, and then no longer.
+      const beside = async (tokens: number) =>
+        (await fleet.denied({ ...ask, shortest: { tokens, pico: 0n } })).message.includes('`max_tokens`');
+      assert.deepEqual([await beside(40), await beside(41)], [true, false]);
       await running.end(1);
       await fleet.run(ask);
     });
