@@ -303,6 +303,8 @@ export class RequestAccounting {
         const tokens = usage.promptTokens + usage.completionTokens;
         record.costPico = costOf(usage, this.#worst.price);
         actual = { tokens, pico: record.costPico, request: true };
+      } else if (outcome.status >= 400 && outcome.status < 500) {
+        actual = REFUSED;
       }
     } finally {
       if (this.#reservation) limiter.settle(this.#reservation, actual);
@@ -341,8 +343,14 @@ function longestCompletion(
   return Math.floor(left / (choices * price.completion));
 }
 
-/** The usage of a failed request. */
+/** The usage of a request that failed because of the service. */
 const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
+
+/**
+ * The usage of a request that an engine refused. It costs nothing, but the engine has rendered its prompt or compiled its
+ * schemas, which a caller may not ask for without limit. `readRecentUsage` counts the same.
+ */
+const REFUSED: ActualUsage = { tokens: 0, pico: 0n, request: true };
 
 /** Returns the plan of a caller. Throws a `ServiceError` `insufficient_quota` if it no longer exists. */
 function planOf(plans: Plans, caller: AuthenticatedKey): Plan {

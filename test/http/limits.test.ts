@@ -106,6 +106,13 @@ for (const { name, skip, env, wait } of stores) {
       assert.equal(await it.manager.receipt(refused.header('x-request-id') ?? ''), null);
     });
 
+    test('requests that an engine refuses count toward the requests per minute, and those that it fails do not', async () => {
+      const { key } = await it.manager.caller('narrow');
+      const codes = ['engine_unavailable', 'context_length_exceeded', 'invalid_value'] as const;
+      for (const error of codes) assertError(await it.ask(key, { error }), error);
+      assertError(await it.ask(key, {}), 'requests_per_minute');
+    });
+
     test('a caller that waits for the time in a 429 is admitted', async () => {
       const { key } = await it.manager.caller('refilling');
       let refusals = 0;

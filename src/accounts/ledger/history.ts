@@ -84,7 +84,10 @@ function isOneOf({ location }: Database, column: 'id' | 'key_id', ids: readonly 
     : sql`${sql.ref(column)} = any(${ids})`;
 }
 
-/** Usage of one key and model. Running requests count with their reserved tokens, others with their billed tokens. */
+/**
+ * Usage of one key and model. Running requests count with their reserved tokens, others with their billed tokens. Requests
+ * that were refused with a 4xx have none.
+ */
 export interface RecentUsage {
   key_id: string;
   model: string;
@@ -107,10 +110,11 @@ export async function readRecentUsage(
 function recent(isRead: RawBuilder<unknown>, key: RawBuilder<unknown>, sinceMs: number) {
   return sql<UsageRow>`
     select 'settled' as state, 'recent' as period, ${key} as key_id, model, count(*) as requests,
-      cast(sum(case when state = 'open' then reserved_tokens else prompt_tokens + completion_tokens end) as bigint)
-        as tokens,
+      cast(sum(case when state = 'open' then reserved_tokens when billed = 1 then prompt_tokens + completion_tokens
+        else 0 end) as bigint) as tokens,
       '0' as high_pico, '0' as low_pico
     from ledger
-    where ${isRead} and id >= ${firstIdAt(sinceMs)} and (state = 'open' or billed = 1)
+    where ${isRead} and id >= ${firstIdAt(sinceMs)} 
+      and (state = 'open' or billed = 1 or http_status between 400 and 499)
     group by 3, 4`;
 }

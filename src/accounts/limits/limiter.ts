@@ -58,7 +58,7 @@ export type Decision =
   | { admitted: true; reservation: Reservation; headers: RateLimitHeaders }
   | { admitted: false; denial: Denial; headers: RateLimitHeaders };
 
-/** The usage of a request. All zero with `request: false` if the service failed. */
+/** The usage of a request. All zero if it failed, with `request: false` if the service is the cause. */
 export interface ActualUsage {
   tokens: number;
   pico: bigint;
@@ -138,8 +138,8 @@ export interface HistoryEntry {
   keyId: string;
   model: string;
   /**
-   * `settled`: billed usage of ended rows; interrupted and failed requests are not billed. `reserved`: by open rows,
-   * which are separate because a live instance tracks its own.
+   * `settled`: billed usage of ended rows; interrupted and failed requests are not billed. For `minute`, refused ones count
+   * as requests. `reserved`: by open rows, which are separate because a live instance tracks its own.
    */
   state: 'settled' | 'reserved';
   /** The windows in which it counts. For `minute`, open rows are settled, with the tokens that they reserve. */

@@ -579,7 +579,17 @@ for (const databases of testDatabases()) {
       const now = Date.now();
       const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
       await settled(ledger, { startedAt: now });
-      await settled(ledger, { startedAt: now }, { errorCode: 'engine_unavailable', billed: false });
+      await settled(
+        ledger,
+        { startedAt: now },
+        { errorCode: 'engine_unavailable', billed: false, httpStatus: 503 },
+      );
+      // Refused by an engine: a request without tokens.
+      await settled(
+        ledger,
+        { startedAt: now },
+        { errorCode: 'invalid_value', billed: false, httpStatus: 400 },
+      );
       await settled(ledger, { startedAt: month });
       await settled(ledger, { startedAt: month - 1 });
       await ledger.open(newRow({ startedAt: now, reservedTokens: 70, reservedPico: 9n }), counts());
@@ -604,7 +614,7 @@ for (const databases of testDatabases()) {
       assert.deepEqual(usageIn(entries, 'month'), { requests: 0, tokens: 30, pico: 2n * cost });
       assert.deepEqual(usageIn(entries, 'month', 'reserved'), { requests: 0, tokens: 70, pico: 9n });
       assert.deepEqual(usageIn(entries, 'minute'), {
-        requests: 5,
+        requests: 6,
         tokens: 15 + 15 + 15 + 70 + 100,
         pico: 0n,
       });
