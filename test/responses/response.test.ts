@@ -106,14 +106,6 @@ test('a response that was cut off is incomplete, as is its last item', () => {
   }
 });
 
-test('a response without tokens is an empty message', () => {
-  const { output } = respond(read({}), [STARTED, ...ending()]);
-  assert.deepEqual(
-    output.map(({ type, content }) => [type, content]),
-    [['message', [{ type: 'output_text', text: '', annotations: [], logprobs: [] }]]],
-  );
-});
-
 test('reasoning is only sealed if the request includes it', () => {
   const events = [STARTED, thought('A thought.'), token('Hi'), ...ending()];
   assert.ok(!('encrypted_content' in (respond(read({}), events).output[0] ?? {})));
