@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { DEFAULT_MODEL_ID } from '../../../src/config/schema.ts';
 import { scripted, type Directive } from '../../../src/engine/scripted/options.ts';
 import { ManualClock, startService, until, type TestService, untilIdle } from '../../harness.ts';
@@ -144,14 +145,15 @@ export function recordingFetch(onRefusal: (response: Response) => Promise<void> 
   };
 }
 
-/** Kills an engine with a request of an account of its own, and resolves after the response. */
+/** Kills an engine with a request, and resolves after the response. */
 export async function killEngine(test: TestService): Promise<void> {
-  // An account with crashes is refused for a while.
+  // An account or a request with several crashes is refused for a while.
+  const text = randomUUID();
   const { key } = await (await Management.of(test)).caller();
   const response = await fetch(`${test.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}` },
-    body: JSON.stringify({ model: KILLABLE, messages: userMessage({ dieAfter: 0 }) }),
+    body: JSON.stringify({ model: KILLABLE, messages: userMessage({ text, dieAfter: 0 }) }),
   });
   await response.text();
 }
