@@ -214,9 +214,11 @@ export function assertRefused(
   status: number,
   code: string,
   param: string | null = null,
+  request = '',
 ): void {
   const { error } = response.body;
-  assert.deepEqual([response.status, error.code, error.param], [status, code, param], error.message);
+  const seen = [response.status, error.code, error.param];
+  assert.deepEqual(seen, [status, code, param], `${request}: ${error.message}`);
   assert.deepEqual(Object.keys(error), ['message', 'type', 'param', 'code']);
   // Messages end with a period, or with a question mark if they suggest a name.
   assert.match(error.message, /[.?]$/);
