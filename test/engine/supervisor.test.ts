@@ -77,13 +77,15 @@ class SupervisorTest implements AsyncDisposable {
     this.#resources = owned;
   }
 
-  static async open(context: TestContext): Promise<SupervisorTest> {
+  static async start(context: TestContext): Promise<SupervisorTest> {
     await using owned = new AsyncDisposableStack();
     const { path } = owned.use(await temporaryFolder());
     const control = owned.adopt(createServer(), (server) => void server.close());
     control.listen(join(path, 'control'));
     await once(control, 'listening');
-    return new SupervisorTest(context, path, control, owned.move());
+    const test = new SupervisorTest(context, path, control, owned.move());
+    test.supervisor.start();
+    return test;
   }
 
   get state(): EngineState {
@@ -179,8 +181,7 @@ describe('the process of an engine', () => {
   const skip = !/^Max stack size +\d+ +unlimited/m.test(limits) && 'the stack cannot grow to 64 MiB here';
 
   it('has a stack of 64 MiB, which tokenizers need for long words', { skip }, async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.started();
     const own = readFileSync(`/proc/${test.supervisor.pid}/limits`, 'utf8');
     assert.match(own, /^Max stack size +67092480 /m);
@@ -189,16 +190,14 @@ describe('the process of an engine', () => {
 
 describe('an engine that crashes', { timeout: 300_000 }, () => {
   it('is restarted after delays that grow to a minute', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     assert.deepEqual(await restartDelays(test, RESTART_DELAYS.length, () => test.started()), RESTART_DELAYS);
     assert.equal(test.supervisor.report.restarts, RESTART_DELAYS.length);
     assert.match(test.log, /"crashes":10,"pauseMs":60000/);
   });
 
   it('is restarted after the same delays if it was ready for a short time before each crash', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     const untilCrash = async (): Promise<void> => {
       await test.ready();
       await test.advanceHealthy(4);
@@ -207,8 +206,7 @@ describe('an engine that crashes', { timeout: 300_000 }, () => {
   });
 
   it('is restarted after the shortest delay if it was healthy for two minutes', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await restartDelays(test, 4, () => test.ready());
     await test.ready();
     await test.advanceHealthy(119);
@@ -220,8 +218,7 @@ describe('an engine that crashes', { timeout: 300_000 }, () => {
   });
 
   it('is not restarted before the delay has passed', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.started();
     test.advance((await test.crash()) - 1);
     assert.deepEqual([test.state.state, test.supervisor.pid], ['down', null]);
@@ -231,8 +228,7 @@ describe('an engine that crashes', { timeout: 300_000 }, () => {
   });
 
   it('is not restarted if a restart cannot help', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.started();
     test.report(CANNOT_START);
     await test.crash();
@@ -240,8 +236,7 @@ describe('an engine that crashes', { timeout: 300_000 }, () => {
   });
 
   it('is restarted if it was ready before, even after a permanent error', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.ready();
     test.report(CANNOT_START);
     assert.equal(await test.crash(), 200);
@@ -250,8 +245,7 @@ describe('an engine that crashes', { timeout: 300_000 }, () => {
 
 describe('an engine that is loading', { timeout: 300_000 }, () => {
   it('is killed and restarted if it makes no progress', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.started();
     test.advance(LOAD_STALL_MS - SECOND);
     assert.equal(test.state.state, 'loading');
@@ -265,8 +259,7 @@ describe('an engine that is loading', { timeout: 300_000 }, () => {
   });
 
   it('has no time limit while it makes progress', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.started();
     for (const fraction of [0.25, 0.5, 0.75, 1]) {
       test.advance(LOAD_STALL_MS - SECOND);
@@ -282,8 +275,7 @@ describe('an engine that is loading', { timeout: 300_000 }, () => {
 
 describe('an engine that is ready', { timeout: 300_000 }, () => {
   it('is killed and restarted if it is busy and makes no step', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.ready();
     test.send({ health: { ...HEALTHY, lastStepAgeMs: STALL_MS - 1 } });
     await test.advanceHealthy(2);
@@ -295,8 +287,7 @@ describe('an engine that is ready', { timeout: 300_000 }, () => {
   });
 
   it('is not killed in a step that takes long at its speed, such as the first prompt on a slow machine', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.ready();
     test.send({ health: { ...HEALTHY, lastStepAgeMs: 60 * SECOND, expectedStepMs: 15 * SECOND } });
     await test.advanceHealthy(2);
@@ -305,8 +296,7 @@ describe('an engine that is ready', { timeout: 300_000 }, () => {
 });
 
 it('log lines of an engine keep their level and fields; other output is passed on as text', async (context) => {
-  await using test = await SupervisorTest.open(context);
-  test.supervisor.start();
+  await using test = await SupervisorTest.start(context);
   await test.started();
   test.send({ log: '{"level":"warn","time":1,"message":"careful","package":"cuda"}' });
   test.send({ log: 'GGML_ASSERT failed' });
@@ -317,8 +307,7 @@ it('log lines of an engine keep their level and fields; other output is passed o
 
 describe('an engine that an operator restarts', { timeout: 300_000 }, () => {
   it('starts again without a delay, and does not count as crashed', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await restartDelays(test, 3, () => test.ready());
     await test.ready();
     const { pid } = test.supervisor;
@@ -333,8 +322,7 @@ describe('an engine that an operator restarts', { timeout: 300_000 }, () => {
   });
 
   it('is killed if it does not exit within ten seconds', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.ready();
     test.send({ ignoreTermination: true });
     test.send({ health: { ...HEALTHY, slotsInUse: 1 } });
@@ -349,8 +337,7 @@ describe('an engine that an operator restarts', { timeout: 300_000 }, () => {
   });
 
   it('starts immediately if it is down, even if it could not start before', async (context) => {
-    await using test = await SupervisorTest.open(context);
-    test.supervisor.start();
+    await using test = await SupervisorTest.start(context);
     await test.started();
     test.report(CANNOT_START);
     await test.crash();
@@ -366,8 +353,7 @@ describe('an engine that an operator restarts', { timeout: 300_000 }, () => {
 });
 
 it('a stopped engine has exited and is not restarted', { timeout: 300_000 }, async (context) => {
-  await using test = await SupervisorTest.open(context);
-  test.supervisor.start();
+  await using test = await SupervisorTest.start(context);
   await test.ready();
   const { pid } = test.supervisor;
   assert(pid !== null);

@@ -24,17 +24,20 @@ function slot(
   return result;
 }
 
+/** The placement in a slot that keeps this many tokens, its own or copied from another slot. */
+const assigned = (to: Slot | undefined, keep: number, from: Slot | null = null) => ({
+  kind: 'assign',
+  slot: to,
+  keep,
+  from,
+});
+
 const range = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
 const prompt = Uint32Array.from(range(0, 100));
 
 test('a prompt without a cached prefix gets the least recently used slot', () => {
   const slots = [slot(0, { holds: [7], scope: 'a', lastUsed: 3 }), slot(1, { lastUsed: 2 })];
-  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), {
-    kind: 'assign',
-    slot: slots[1],
-    keep: 0,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[1], 0));
 });
 
 test('a prompt gets the idle slot with its longest prefix', () => {
@@ -42,32 +45,17 @@ test('a prompt gets the idle slot with its longest prefix', () => {
     slot(0, { holds: range(0, 30), scope: 'a', lastUsed: 1 }),
     slot(1, { holds: range(0, 60), scope: 'a', lastUsed: 9 }),
   ];
-  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), {
-    kind: 'assign',
-    slot: slots[1],
-    keep: 60,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[1], 60));
 });
 
 test('a completely cached prompt keeps all but its last token, whose logits are needed', () => {
   const slots = [slot(0, { holds: range(0, 120), scope: 'a', lastUsed: 1 })];
-  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), {
-    kind: 'assign',
-    slot: slots[0],
-    keep: 99,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[0], 99));
 });
 
 test('a prefix of another scope is ignored', () => {
   const slots = [slot(0, { holds: range(0, 100), scope: 'a', lastUsed: 5 }), slot(1, { lastUsed: 1 })];
-  assert.deepEqual(choosePlacement(prompt, 'b', slots, true), {
-    kind: 'assign',
-    slot: slots[1],
-    keep: 0,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'b', slots, true), assigned(slots[1], 0));
 });
 
 test('a prefix in a busy slot is copied', () => {
@@ -75,12 +63,7 @@ test('a prefix in a busy slot is copied', () => {
     slot(0, { holds: range(0, 80), scope: 'a', lastUsed: 5, busy: 80 }),
     slot(1, { lastUsed: 1 }),
   ];
-  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), {
-    kind: 'assign',
-    slot: slots[1],
-    keep: 80,
-    from: slots[0],
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[1], 80, slots[0]));
 });
 
 test('a prompt waits for a prefix that another request is computing', () => {
@@ -94,18 +77,8 @@ test('a prompt waits for a prefix that another request is computing', () => {
 test('a prefix of a longer conversation is copied if another slot was used less recently', () => {
   const long = slot(0, { holds: [...range(0, 50), ...range(500, 150)], scope: 'a', lastUsed: 5 });
   const old = slot(1, { holds: range(900, 10), scope: 'a', lastUsed: 1 });
-  assert.deepEqual(choosePlacement(prompt, 'a', [long, old], true), {
-    kind: 'assign',
-    slot: old,
-    keep: 50,
-    from: long,
-  });
-  assert.deepEqual(choosePlacement(prompt, 'a', [long], true), {
-    kind: 'assign',
-    slot: long,
-    keep: 50,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', [long, old], true), assigned(old, 50, long));
+  assert.deepEqual(choosePlacement(prompt, 'a', [long], true), assigned(long, 50));
 });
 
 test('a long prefix is copied too if the slot would lose much of its prompt, but not if it would lose what was generated', () => {
@@ -114,19 +87,9 @@ test('a long prefix is copied too if the slot would lose much of its prompt, but
   Object.assign(long, { filled: 1300, computed: 1300, prompted: 1200, scope: 'a', lastUsed: 5 });
   const old = new Slot(1, 2048);
   const other = Uint32Array.from(range(0, 1000));
-  assert.deepEqual(choosePlacement(other, 'a', [long, old], true), {
-    kind: 'assign',
-    slot: old,
-    keep: 800,
-    from: long,
-  });
+  assert.deepEqual(choosePlacement(other, 'a', [long, old], true), assigned(old, 800, long));
   long.prompted = 810;
-  assert.deepEqual(choosePlacement(other, 'a', [long, old], true), {
-    kind: 'assign',
-    slot: long,
-    keep: 800,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(other, 'a', [long, old], true), assigned(long, 800));
 });
 
 test('a short prefix is computed again if copying a large slot would take longer', () => {
@@ -141,34 +104,19 @@ test('a short prefix is computed again if copying a large slot would take longer
   };
   const free = new Slot(1, 32_768);
   for (const busy of [large(0, 30), large(0, 16)])
-    assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], true), {
-      kind: 'assign',
-      slot: free,
-      keep: 0,
-      from: null,
-    });
+    assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], true), assigned(free, 0));
   const idle = large(0);
   const kept = choosePlacement(prompt, 'a', [idle, free], true);
-  assert.deepEqual(kept, { kind: 'assign', slot: idle, keep: 30, from: null });
+  assert.deepEqual(kept, assigned(idle, 30));
 });
 
 test('only whole sequences are reused if the model cannot trim sequences', () => {
   const exact = slot(0, { holds: range(0, 40), scope: 'a', lastUsed: 5 });
   const more = slot(1, { holds: range(0, 120), scope: 'a', lastUsed: 6 });
-  assert.deepEqual(choosePlacement(prompt, 'a', [exact, more], false), {
-    kind: 'assign',
-    slot: exact,
-    keep: 40,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', [exact, more], false), assigned(exact, 40));
   const busy = slot(2, { holds: range(0, 80), scope: 'a', lastUsed: 7, busy: 10 });
   const free = slot(3, { lastUsed: 1 });
-  assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], false), {
-    kind: 'assign',
-    slot: free,
-    keep: 0,
-    from: null,
-  });
+  assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], false), assigned(free, 0));
 });
 
 test('only idle slots are assigned, and only matching tokens are kept', () => {
