@@ -255,8 +255,15 @@ for (const databases of testDatabases()) {
       const rows = ['hung_up', 'internal_error'].map((code) => insertRequest({ error_code: code })).join('');
       await change(location, `${rows} delete from migrations where name = '0011_client_disconnected'`);
       await using database = await openDatabase(location);
-      const found = await database.kysely.selectFrom('ledger').select('error_code').execute();
-      assert.deepEqual(found.map((row) => row.error_code).sort(), ['client_disconnected', 'internal_error']);
+      const found = await database.kysely
+        .selectFrom('ledger')
+        .select('error_code')
+        .orderBy('error_code')
+        .execute();
+      assert.deepEqual(
+        found.map((row) => row.error_code),
+        ['client_disconnected', 'internal_error'],
+      );
     });
 
     for (const { name, revert, request, usage, refused } of ADDED_COLUMNS) {
