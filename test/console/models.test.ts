@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
+import { openDatabase } from '../../src/database/database.ts';
+import { MODELS_REVISION } from '../../src/database/schema.ts';
 import { WITH_MODEL } from '../outside/clients/fixture.ts';
 import { ONE_WORD } from '../support/default-model.ts';
 import { MODEL, scriptedYaml } from '../harness.ts';
@@ -184,6 +186,31 @@ describe('models of a running service', WITH_BROWSER, () => {
     await question.getByRole('button', { name: 'Cancel' }).click();
     await page.keyboard.press('Escape');
     await drawer.waitFor({ state: 'detached' });
+  });
+
+  test('a model whose definition is not valid offers only what removes it', async () => {
+    const id = 'test/damaged';
+    await using database = await openDatabase({ home: stage.service.home, url: null });
+    const row = { id, node: '', definition: 'not JSON', loaded: 1, created_at: 1 };
+    await database.kysely.insertInto('models').values(row).execute();
+    await database.kysely
+      .updateTable('settings')
+      .set({ value: '7777' })
+      .where('name', '=', MODELS_REVISION)
+      .execute();
+    await page.goto(`/models?code=${id}`);
+    const card = page.getByRole('article', { name: id });
+    await card.getByText('Down').waitFor();
+    assert.deepEqual(await card.locator('footer button, footer a').allInnerTexts(), ['Manage']);
+    assert.equal(await page.getByRole('dialog').count(), 0);
+    await page.getByRole('button', { name: 'Table', exact: true }).click();
+    await page.getByRole('button', { name: `Actions for ${id}` }).click();
+    assert.deepEqual(await page.getByRole('menuitem').allInnerTexts(), ['Manage']);
+    await page.getByRole('menuitem', { name: 'Manage' }).click();
+    await drawerOf(page, id).getByRole('button', { name: 'Remove' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Remove model' }).click();
+    await page.getByText(`${id} was removed`).waitFor();
+    await page.goto('/models');
   });
 
   test('the catalog shows which models fit, and another model can be chosen instead', async () => {

@@ -25,7 +25,7 @@ interface ModelCardProps {
   onManage: () => void;
 }
 
-/** A model: properties, prices and status, with links to code and playground. */
+/** A model: properties, prices and status, with links to code and playground if its definition is valid. */
 export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardProps) {
   const { user } = useSession();
   const slash = model.id.indexOf('/');
@@ -69,15 +69,19 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
               Manage
             </Button>
           )}
-          <Button
-            size="small"
-            icon={<Code2 className="size-3.5" aria-hidden="true" />}
-            aria-label={`View code for ${model.id}`}
-            onClick={onCode}
-          >
-            View code
-          </Button>
-          <TryInPlayground model={model} />
+          {!model.invalid && (
+            <>
+              <Button
+                size="small"
+                icon={<Code2 className="size-3.5" aria-hidden="true" />}
+                aria-label={`View code for ${model.id}`}
+                onClick={onCode}
+              >
+                View code
+              </Button>
+              <TryInPlayground model={model} />
+            </>
+          )}
         </span>
       </footer>
     </article>

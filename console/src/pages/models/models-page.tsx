@@ -110,7 +110,7 @@ export default function ModelsPage() {
         )}
       </Loaded>
       <ModelCode
-        model={models?.find(({ id }) => id === named) ?? null}
+        model={models?.find(({ id, invalid }) => id === named && !invalid) ?? null}
         onClose={() => change({ code: null })}
       />
       <Suspense>

@@ -171,7 +171,7 @@ function Actions({
   onCode,
   onManage,
 }: { model: Model } & Pick<ModelsTableProps, 'onCode' | 'onManage'>) {
-  const why = unusable(model);
+  if (model.invalid && onManage === null) return null;
   return (
     <Menu
       trigger={
@@ -185,18 +185,30 @@ function Actions({
           Manage
         </MenuItem>
       )}
-      <MenuItem icon={<Code2 />} onClick={() => onCode(model)}>
-        View code
-      </MenuItem>
-      {why === null ? (
-        <MenuItem icon={<SquareTerminal />} render={<Link to={playgroundWith(model)} />}>
-          Try in playground
-        </MenuItem>
-      ) : (
-        <MenuItem icon={<SquareTerminal />} disabled>
-          Try in playground: {why.toLowerCase()}
-        </MenuItem>
+      {!model.invalid && (
+        <>
+          <MenuItem icon={<Code2 />} onClick={() => onCode(model)}>
+            View code
+          </MenuItem>
+          <TryInPlayground model={model} />
+        </>
       )}
     </Menu>
+  );
+}
+
+function TryInPlayground({ model }: { model: Model }) {
+  const why = unusable(model);
+  if (why === null) {
+    return (
+      <MenuItem icon={<SquareTerminal />} render={<Link to={playgroundWith(model)} />}>
+        Try in playground
+      </MenuItem>
+    );
+  }
+  return (
+    <MenuItem icon={<SquareTerminal />} disabled>
+      Try in playground: {why.toLowerCase()}
+    </MenuItem>
   );
 }
