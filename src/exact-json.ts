@@ -31,7 +31,7 @@ export function numberValue(value: unknown): unknown {
 
 /** Parses JSON, and keeps the texts of numbers. Throws what `JSON.parse` throws. */
 export function parseExactJson(text: string): unknown {
-  return hasInexact(text) ? JSON.parse(text, keepText) : JSON.parse(text);
+  return text.search(INEXACT) === -1 ? JSON.parse(text) : JSON.parse(text, keepText);
 }
 
 function keepText(_key: string, value: unknown, { source }: { source?: string }): unknown {
@@ -40,18 +40,15 @@ function keepText(_key: string, value: unknown, { source }: { source?: string })
     : JSON.rawJSON(source);
 }
 
-/** Whether a text may have a number that a double does not keep. Strings with code may look so, which only costs time. */
-function hasInexact(text: string): boolean {
-  for (const { index } of text.matchAll(INEXACT))
-    if (!SAMPLING.test(text.slice(Math.max(0, index - MAX_SAMPLING_NAME), index))) return true;
-  return false;
-}
-
-/** Matches numbers in objects and arrays: with many digits, a fraction that ends in 0, an exponent, or -0. */
+/**
+ * Matches numbers in objects and arrays that a double may not keep: with many digits, a fraction that ends in 0, an exponent, or
+ * -0. Strings with code may match, which only costs time.
+ */
 const INEXACT = /[:,[]\s*(?:-0\s*[,\]}]|-?\d(?:[\d.]{15}|[\d.]*[eE]|\d*\.\d*0\s*[,\]}]|\.000000))/g;
 
-/** Members that have no text to keep, and are often `1.0`. */
-const SAMPLING = /"(?:temperature|top_p|min_p|\w+_penalty)"$/;
+/** Sampling parameters of a body have no text to keep, and are often `1.0`. */
+const SAMPLING = /^(?:temperature|top_p|min_p|\w+_penalty)$/;
+const SAMPLING_AT_END = /"(?:temperature|top_p|min_p|\w+_penalty)"$/;
 const MAX_SAMPLING_NAME = 24;
 
 /** Members of a body that models read: schemas and the variables of templates. The service itself reads other numbers. */
@@ -67,24 +64,39 @@ export type ExactNumber = readonly [path: readonly string[], text: string];
 export function parseExactBody(text: string, exact?: ExactNumber[]): unknown {
   const plain: unknown = JSON.parse(text);
   // Most bodies have none. Then, nothing has to search the text, which takes as long as parsing it.
-  if (!hasKeptNumber(plain, false) || !hasInexact(text)) return plain;
+  if (!hasKeptNumber(plain, false) || !hasInexact(text, plain)) return plain;
   const value: unknown = JSON.parse(text, keepText);
   settle(value, [], false, exact);
   return value;
 }
 
-/** Whether a value has a number whose text is kept. */
-function hasKeptNumber(value: unknown, isKept: boolean): boolean {
-  if (typeof value !== 'object' || value === null) return isKept && typeof value === 'number';
+/** Whether the text of a body may have a number whose text is kept, and which a double does not keep. */
+function hasInexact(text: string, body: unknown): boolean {
+  let keepsSampling: boolean | null = null;
+  for (const { index } of text.matchAll(INEXACT)) {
+    if (!SAMPLING_AT_END.test(text.slice(Math.max(0, index - MAX_SAMPLING_NAME), index))) return true;
+    // The argument of a call can have the same name.
+    keepsSampling ??= hasKeptNumber(body, false, SAMPLING);
+    if (keepsSampling) return true;
+  }
+  return false;
+}
+
+/** Whether a value has a number whose text is kept. `named`: only members with such a name count. */
+function hasKeptNumber(value: unknown, isKept: boolean, named: RegExp | null = null): boolean {
+  if (typeof value !== 'object' || value === null)
+    return isKept && typeof value === 'number' && named === null;
   if (Array.isArray(value)) {
-    for (const item of value) if (hasKeptNumber(item, isKept)) return true;
+    for (const item of value) if (hasKeptNumber(item, isKept, named)) return true;
     return false;
   }
   const holder = value as Record<string, unknown>;
   for (const key in holder) {
     const member = holder[key];
     if (typeof member === 'string') continue;
-    if (hasKeptNumber(member, isKept || keepsNumbers(holder, key))) return true;
+    const keeps = isKept || keepsNumbers(holder, key);
+    if (named !== null && keeps && typeof member === 'number' && named.test(key)) return true;
+    if (hasKeptNumber(member, keeps, named)) return true;
   }
   return false;
 }

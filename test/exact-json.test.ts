@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import * as fc from './support/fast-check.ts';
 import {
   isRawNumber,
@@ -66,6 +66,24 @@ test('in a body, only numbers that a model may copy keep their text, also if ano
   const moved = structuredClone(parseExactBody(body, exact));
   restoreExact(moved, exact);
   assert.deepEqual(JSON.stringify(moved), expected);
+});
+
+test('arguments keep their text also if they have the name of a sampling parameter', () => {
+  const input = '{"temperature":21.0,"fee":{"late_penalty":1e2}}';
+  assert.equal(JSON.stringify(parseExactJson(input)), input);
+  const body = `{"temperature":1,"messages":[{"content":[{"type":"tool_use","input":${input}}]}]}`;
+  assert.equal(JSON.stringify(parseExactBody(body)), body);
+});
+
+test('sampling parameters alone do not cause a second parse', () => {
+  const parse = mock.method(JSON, 'parse');
+  try {
+    const body = '{"temperature":1.0,"top_p":0.90,"tools":[{"parameters":{"minimum":1}}]}';
+    assert.equal(JSON.stringify(parseExactBody(body)), body.replace('1.0', '1').replace('0.90', '0.9'));
+    assert.equal(parse.mock.callCount(), 1);
+  } finally {
+    parse.mock.restore();
+  }
 });
 
 test('an object that looks like the text of a number is an object', () => {
