@@ -228,32 +228,19 @@ test('errors in response_format have the path of the field', () => {
     schema,
     strict: null,
   });
-  const at = 'response_format';
-  refuses(() => format('json'), 'invalid_type', at);
-  refuses(() => format({}), 'missing_required_parameter', `${at}.type`);
-  refuses(() => format({ type: 'xml' }), 'invalid_value', `${at}.type`);
-  refuses(() => format({ type: 'text', x: 1 }), 'unsupported_parameter', `${at}.x`);
-  refuses(() => format({ type: 'json_schema' }), 'missing_required_parameter', `${at}.json_schema`);
-  refuses(
-    () => format({ type: 'json_schema', json_schema: { schema } }),
-    'missing_required_parameter',
-    `${at}.json_schema.name`,
-  );
-  refuses(
-    () => format({ type: 'json_schema', json_schema: { name: 'a b', schema } }),
-    'invalid_value',
-    `${at}.json_schema.name`,
-  );
-  refuses(
-    () => format({ type: 'json_schema', json_schema: { name: 'a', strict: true } }),
-    'missing_required_parameter',
-    `${at}.json_schema.schema`,
-  );
-  refuses(
-    () => format({ type: 'json_schema', json_schema: { name: 'a', schema, strict: 1 } }),
-    'invalid_type',
-    `${at}.json_schema.strict`,
-  );
+  const named = (json_schema: object) => ({ type: 'json_schema', json_schema });
+  for (const [value, code, path] of [
+    ['json', 'invalid_type', ''],
+    [{}, 'missing_required_parameter', '.type'],
+    [{ type: 'xml' }, 'invalid_value', '.type'],
+    [{ type: 'text', x: 1 }, 'unsupported_parameter', '.x'],
+    [{ type: 'json_schema' }, 'missing_required_parameter', '.json_schema'],
+    [named({ schema }), 'missing_required_parameter', '.json_schema.name'],
+    [named({ name: 'a b', schema }), 'invalid_value', '.json_schema.name'],
+    [named({ name: 'a', strict: true }), 'missing_required_parameter', '.json_schema.schema'],
+    [named({ name: 'a', schema, strict: 1 }), 'invalid_type', '.json_schema.strict'],
+  ] as const)
+    refuses(() => format(value), code, `response_format${path}`);
 });
 
 test('a schema that is not strict may have any keyword, or be absent', () => {

@@ -17,22 +17,34 @@ const READ = { name: 'read_file', description: 'Reads a file.', parameters: PARA
 const CALLED = { name: 'read_file', arguments: '{"path":"a.txt"}' };
 const EPHEMERAL = { type: 'ephemeral' };
 
+/** An assistant message with a call, and what each client adds to it. */
+const calling = (more: object = {}, call: object = {}) => ({
+  role: 'assistant',
+  content: null,
+  tool_calls: [{ id: 'call_1', type: 'function', function: CALLED, ...call }],
+  ...more,
+});
+const SYSTEM = { role: 'system', content: 'Be brief.' };
+const USER = { role: 'user', content: 'Read a.txt' };
+const RESULT = { role: 'tool', tool_call_id: 'call_1', content: 'hello' };
+const THOUGHT = 'I need the file.';
+const TOOLS = [{ type: 'function', function: READ }];
+const STREAM = { stream: true, stream_options: { include_usage: true } };
+const SAMPLING = { temperature: 0.5, top_p: 0.9, frequency_penalty: 0, presence_penalty: 0, seed: 1 };
+
 const CLIENTS: Readonly<Record<string, object>> = {
   // vercel/ai: packages/openai-compatible/src/chat/openai-compatible-chat-language-model.ts,
   // convert-to-openai-compatible-chat-messages.ts and openai-compatible-prepare-tools.ts
   'AI SDK': {
+    ...STREAM,
+    ...SAMPLING,
     user: 'u',
     max_tokens: 1000,
-    temperature: 0,
-    top_p: 1,
-    frequency_penalty: 0,
-    presence_penalty: 0,
     response_format: { type: 'json_object' },
     stop: ['END'],
-    seed: 1,
     reasoning_effort: 'medium',
     messages: [
-      { role: 'system', content: 'Be brief.' },
+      SYSTEM,
       {
         role: 'user',
         content: [
@@ -40,62 +52,43 @@ const CLIENTS: Readonly<Record<string, object>> = {
           { type: 'text', text: ' a.txt' },
         ],
       },
-      {
-        role: 'assistant',
-        content: null,
-        reasoning_content: 'I need the file.',
-        tool_calls: [
-          {
-            id: 'call_1',
-            type: 'function',
-            function: CALLED,
-            extra_content: { google: { thought_signature: 'x' } },
-          },
-        ],
-      },
-      { role: 'tool', tool_call_id: 'call_1', content: '{"text":"hello"}' },
+      calling({ reasoning_content: THOUGHT }, { extra_content: { google: { thought_signature: 'x' } } }),
+      RESULT,
     ],
     tools: [{ type: 'function', function: { ...READ, strict: false } }],
     tool_choice: 'auto',
-    stream: true,
-    stream_options: { include_usage: true },
   },
 
   // anomalyco/opencode: packages/opencode/src/provider/transform.ts (options, applyCaching and normalizeMessages), through
   // @ai-sdk/openai-compatible, which sends options of the provider and of messages as fields
   opencode: {
+    ...STREAM,
     max_tokens: 32_000,
     temperature: 0.55,
     top_p: 1,
     promptCacheKey: 'ses_1',
     reasoning_effort: 'high',
     messages: [
-      { role: 'system', content: 'You are opencode.', cache_control: EPHEMERAL },
-      { role: 'user', content: 'Read a.txt' },
-      {
-        role: 'assistant',
-        content: 'Reading.',
-        tool_calls: [{ id: 'call_1', type: 'function', function: CALLED, cache_control: EPHEMERAL }],
-        reasoning_content: 'I need the file.',
-      },
-      { role: 'tool', tool_call_id: 'call_1', content: 'hello', cache_control: EPHEMERAL },
+      { ...SYSTEM, cache_control: EPHEMERAL },
+      USER,
+      calling({ content: 'Reading.', reasoning_content: THOUGHT }, { cache_control: EPHEMERAL }),
+      { ...RESULT, cache_control: EPHEMERAL },
       { role: 'user', content: [{ type: 'text', text: 'Thanks', cache_control: EPHEMERAL }] },
     ],
-    tools: [{ type: 'function', function: READ }],
+    tools: TOOLS,
     tool_choice: 'auto',
-    stream: true,
-    stream_options: { include_usage: true },
   },
 
   // cline/cline: sdk/packages/llms/src/providers/ai-sdk.ts, vendors/openai-compatible.ts, routing/generic-compatible.ts and
   // routing/anthropic-compatible.ts, through @ai-sdk/openai-compatible
   Cline: {
+    ...STREAM,
     max_tokens: 8192,
     temperature: 0,
     cache_control: EPHEMERAL,
     reasoning_effort: 'medium',
     messages: [
-      { role: 'system', content: 'You are Cline.' },
+      SYSTEM,
       {
         role: 'user',
         content: [
@@ -103,101 +96,65 @@ const CLIENTS: Readonly<Record<string, object>> = {
           { type: 'text', text: ' ' },
         ],
       },
-      {
-        role: 'assistant',
-        content: 'Reading.',
-        reasoning_content: 'I need the file.',
-        tool_calls: [{ id: 'call_1', type: 'function', function: CALLED }],
-      },
-      { role: 'tool', tool_call_id: 'call_1', content: '[{"type":"text","text":"hello"}]' },
+      calling({ content: 'Reading.', reasoning_content: THOUGHT }),
+      { ...RESULT, content: '[{"type":"text","text":"hello"}]' },
     ],
-    tools: [{ type: 'function', function: READ }],
-    stream: true,
-    stream_options: { include_usage: true },
+    tools: TOOLS,
   },
 
   // continuedev/continue: core/llm/openaiTypeConverters.ts (toChatBody) and packages/openai-adapters/src/apis/OpenAI.ts
   Continue: {
+    ...STREAM,
     messages: [
-      { role: 'system', content: 'You are an agent.' },
-      { role: 'user', content: 'Read a.txt' },
-      {
-        role: 'assistant',
+      SYSTEM,
+      USER,
+      calling({
         content: ' ',
-        tool_calls: [{ id: 'call_1', type: 'function', function: CALLED }],
-        reasoning_content: 'I need the file.',
-        reasoning: 'I need the file.',
+        reasoning_content: THOUGHT,
+        reasoning: THOUGHT,
         reasoning_details: [{ signature: 'x' }],
-      },
-      { role: 'tool', content: 'hello', tool_call_id: 'call_1' },
+      }),
+      RESULT,
       { role: 'assistant', content: [{ type: 'text', text: 'It says hello.' }], reasoning_content: '' },
       { role: 'user', content: 'Thanks' },
     ],
     max_tokens: 4096,
     temperature: 0.5,
-    stream: true,
     tool_choice: { type: 'function', function: { name: 'read_file' } },
-    tools: [{ type: 'function', function: READ }],
-    stream_options: { include_usage: true },
+    tools: TOOLS,
   },
 
   // open-webui/open-webui: backend/open_webui/utils/middleware.py and utils/misc.py (native function calling),
   // utils/payload.py and routers/openai.py
   'Open WebUI': {
-    stream: true,
+    ...STREAM,
+    ...SAMPLING,
     messages: [
-      { role: 'system', content: 'Be brief.' },
-      { role: 'user', content: 'Read a.txt' },
-      {
-        role: 'assistant',
-        content: '',
-        tool_calls: [{ index: 0, id: 'call_1', type: 'function', function: CALLED }],
-        reasoning_content: 'I need the file.',
-        reasoning_details: [],
-      },
-      { role: 'tool', tool_call_id: 'call_1', content: 'hello' },
+      SYSTEM,
+      USER,
+      calling({ content: '', reasoning_content: THOUGHT, reasoning_details: [] }, { index: 0 }),
+      RESULT,
     ],
-    tools: [{ type: 'function', function: READ }],
-    temperature: 0.7,
-    top_p: 0.9,
+    tools: TOOLS,
     min_p: 0.05,
     max_tokens: 500,
-    frequency_penalty: 0,
-    presence_penalty: 0,
     reasoning_effort: 'low',
-    seed: 1,
     stop: ['END'],
     logit_bias: {},
     response_format: { type: 'text' },
-    stream_options: { include_usage: true },
   },
 
   // langchain-ai/langchain: libs/partners/openai/langchain_openai/chat_models/base.py
   LangChain: {
-    messages: [
-      { content: 'Be brief.', role: 'system' },
-      { content: 'Read a.txt', name: 'alice', role: 'user' },
-      {
-        content: null,
-        role: 'assistant',
-        name: 'agent',
-        tool_calls: [{ type: 'function', id: 'call_1', function: CALLED }],
-      },
-      { content: 'hello', role: 'tool', tool_call_id: 'call_1' },
-    ],
-    stream: true,
-    temperature: 0.5,
-    top_p: 0.9,
-    presence_penalty: 0,
-    frequency_penalty: 0,
-    seed: 1,
+    ...STREAM,
+    ...SAMPLING,
+    messages: [SYSTEM, { ...USER, name: 'alice' }, calling({ name: 'agent' }), RESULT],
     n: 1,
     logprobs: false,
     logit_bias: { 5: 1 },
     max_completion_tokens: 500,
     reasoning_effort: 'minimal',
     stop: ['END'],
-    stream_options: { include_usage: true },
     service_tier: 'auto',
     store: false,
     metadata: { a: 'b' },
@@ -210,16 +167,11 @@ const CLIENTS: Readonly<Record<string, object>> = {
   // codex-rs/core/src/tools/spec.rs (create_tools_json_for_chat_completions_api)
   Codex: {
     messages: [
-      { role: 'system', content: 'You are a coding agent.' },
+      SYSTEM,
       { role: 'developer', content: 'Ask before you write.' },
-      { role: 'user', content: 'Read a.txt' },
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [{ id: 'call_1', type: 'function', function: CALLED }],
-        reasoning: 'I need the file.',
-      },
-      { role: 'tool', tool_call_id: 'call_1', content: [{ type: 'text', text: 'hello' }] },
+      USER,
+      calling({ reasoning: THOUGHT }),
+      { ...RESULT, content: [{ type: 'text', text: 'hello' }] },
     ],
     stream: true,
     tools: [{ type: 'function', name: 'read_file', function: { ...READ, strict: false } }],

@@ -99,41 +99,32 @@ test('bounds that no number satisfies are refused at the upper bound', () => {
 });
 
 test('unsupported keywords and wrong values are refused with their path', () => {
-  refuses(() => check(properties({ not: {} })), 'unsupported_parameter', 'schema.properties.a.not');
-  refuses(
-    () => check(properties({ uniqueItems: true })),
-    'unsupported_parameter',
-    'schema.properties.a.uniqueItems',
-  );
-  refuses(() => check(properties({ pattern: 1 })), 'invalid_type', 'schema.properties.a.pattern');
-  refuses(() => check(properties({ minimum: '1' })), 'invalid_type', 'schema.properties.a.minimum');
-  refuses(() => check(properties(false)), 'unsupported_parameter', 'schema.properties.a');
-  refuses(() => check(properties(1)), 'invalid_type', 'schema.properties.a');
-  refuses(() => check({ properties: [] }), 'invalid_type', 'schema.properties');
-  refuses(() => check({ required: 'a' }), 'invalid_type', 'schema.required');
-  refuses(() => check({ required: [1] }), 'invalid_type', 'schema.required[0]');
-  refuses(() => check({ type: 'text' }), 'invalid_value', 'schema.type');
-  refuses(() => check({ type: ['string', 1] }), 'invalid_type', 'schema.type[1]');
-  refuses(() => check({ type: [] }), 'invalid_value', 'schema.type');
-  refuses(() => check({ enum: [] }), 'invalid_value', 'schema.enum');
-  refuses(() => check({ anyOf: [] }), 'invalid_value', 'schema.anyOf');
-  refuses(() => check({ anyOf: [{}], type: 'string' }), 'unsupported_parameter', 'schema.type');
-  refuses(() => check({ enum: [1], minLength: 1 }), 'unsupported_parameter', 'schema.minLength');
-  refuses(() => check({ items: { $defs: {} } }), 'unsupported_parameter', 'schema.items.$defs');
-  refuses(() => check({ propertyNames: false }), 'invalid_type', 'schema.propertyNames');
-  refuses(
-    () => check({ propertyNames: { type: 'string', pattern: '^a' } }),
-    'unsupported_parameter',
-    'schema.propertyNames.pattern',
-  );
-  refuses(() => check({ propertyNames: { enum: [1] } }), 'invalid_type', 'schema.propertyNames.enum[0]');
-  refuses(
-    () => check({ propertyNames: { type: 'null' } }),
-    'unsupported_parameter',
-    'schema.propertyNames.type',
-  );
-  refuses(() => check([]), 'invalid_type', 'schema');
-  refuses(() => check(false), 'unsupported_parameter', 'schema');
+  for (const [schema, code, path] of [
+    [properties({ not: {} }), 'unsupported_parameter', '.properties.a.not'],
+    [properties({ uniqueItems: true }), 'unsupported_parameter', '.properties.a.uniqueItems'],
+    [properties({ pattern: 1 }), 'invalid_type', '.properties.a.pattern'],
+    [properties({ minimum: '1' }), 'invalid_type', '.properties.a.minimum'],
+    [properties(false), 'unsupported_parameter', '.properties.a'],
+    [properties(1), 'invalid_type', '.properties.a'],
+    [{ properties: [] }, 'invalid_type', '.properties'],
+    [{ required: 'a' }, 'invalid_type', '.required'],
+    [{ required: [1] }, 'invalid_type', '.required[0]'],
+    [{ type: 'text' }, 'invalid_value', '.type'],
+    [{ type: ['string', 1] }, 'invalid_type', '.type[1]'],
+    [{ type: [] }, 'invalid_value', '.type'],
+    [{ enum: [] }, 'invalid_value', '.enum'],
+    [{ anyOf: [] }, 'invalid_value', '.anyOf'],
+    [{ anyOf: [{}], type: 'string' }, 'unsupported_parameter', '.type'],
+    [{ enum: [1], minLength: 1 }, 'unsupported_parameter', '.minLength'],
+    [{ items: { $defs: {} } }, 'unsupported_parameter', '.items.$defs'],
+    [{ propertyNames: false }, 'invalid_type', '.propertyNames'],
+    [{ propertyNames: { type: 'string', pattern: '^a' } }, 'unsupported_parameter', '.propertyNames.pattern'],
+    [{ propertyNames: { enum: [1] } }, 'invalid_type', '.propertyNames.enum[0]'],
+    [{ propertyNames: { type: 'null' } }, 'unsupported_parameter', '.propertyNames.type'],
+    [[], 'invalid_type', ''],
+    [false, 'unsupported_parameter', ''],
+  ] as const)
+    refuses(() => check(schema), code, `schema${path}`);
 });
 
 test('errors in the schema of a request have the full path of the field', () => {

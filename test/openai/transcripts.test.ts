@@ -13,6 +13,8 @@ import {
   text,
   TEXT_IDENTITY,
   token,
+  toolArguments,
+  toolCall,
 } from './samples.ts';
 
 /** Returns the frames of a stream, without the blank lines. */
@@ -78,6 +80,33 @@ test('an error in a stream has the usage that is charged, and a pending finish c
       `${CHAT}{"index":0,"delta":{},"finish_reason":"stop"}]}`,
       'data: {"error":{"message":"The engine is gone.","type":"server_error","param":null,"code":"engine_unavailable"},"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":0}}}',
       'data: [DONE]',
+    ],
+  );
+});
+
+test('an empty part of the arguments of a call is not sent', () => {
+  const { request } = chat({ stream: true });
+  const events = [started(), toolCall('call_1', 'f'), toolArguments('{}'), toolArguments(''), finish('stop')];
+  assert.deepEqual(stream(request, [...events, end]), stream(request, [...events.toSpliced(3, 1), end]));
+});
+
+test('a message with text and calls has both', () => {
+  const events = [started(), token('Let me see.'), toolCall('call_1', 'f'), finish('tool_calls'), end];
+  const { content, tool_calls } = JSON.parse(respond(chat().request, events)).choices[0].message;
+  assert.deepEqual([content, tool_calls.length], ['Let me see.', 1]);
+});
+
+test('the choices of a response have their own texts and finish reasons', () => {
+  const { request } = text({ prompt: ['a', 'b'] });
+  const events = [started(), token('y', 1), token('x', 0), finish('length', 1), finish('stop', 0), end];
+  const { choices } = JSON.parse(respond(request, events)) as {
+    choices: { index: number; text: string; finish_reason: string }[];
+  };
+  assert.deepEqual(
+    choices.map((choice) => [choice.index, choice.text, choice.finish_reason]),
+    [
+      [0, 'x', 'stop'],
+      [1, 'y', 'length'],
     ],
   );
 });

@@ -178,50 +178,29 @@ test('sealed reasoning is accepted from the account that received it, and refuse
 });
 
 test('calls and results that do not belong together are refused', () => {
-  assertRefused(
-    { input: [user('a'), called('1')] },
-    'invalid_value',
-    'input',
-    /No tool output found for function call 1\./,
-  );
-  assertRefused(
-    { input: [result('1'), called('1')] },
-    'invalid_value',
-    'input[0].call_id',
-    /No tool call found/,
-  );
-  assertRefused(
-    { input: [called('1'), result('2')] },
-    'invalid_value',
-    'input[1].call_id',
-    /No tool call found/,
-  );
-  assertRefused({ input: [called('1'), called('1')] }, 'invalid_value', 'input[1].call_id', /unique/);
-  assertRefused(
-    { input: [called('1'), result('1'), result('1')] },
-    'invalid_value',
-    'input[2].call_id',
-    /No tool call found/,
-  );
+  for (const [input, param, message] of [
+    [[user('a'), called('1')], 'input', /No tool output found for function call 1\./],
+    [[result('1'), called('1')], 'input[0].call_id', /No tool call found/],
+    [[called('1'), result('2')], 'input[1].call_id', /No tool call found/],
+    [[called('1'), called('1')], 'input[1].call_id', /unique/],
+    [[called('1'), result('1'), result('1')], 'input[2].call_id', /No tool call found/],
+  ] as const)
+    assertRefused({ input }, 'invalid_value', param, message);
 });
 
 test('fields that need something stored are refused with what to send instead', () => {
-  for (const name of ['previous_response_id', 'conversation']) {
-    assertRefused(
-      { [name]: 'x' },
-      'unsupported_parameter',
-      name,
-      /send the items of the conversation in `input`/,
-    );
-  }
-  assertRefused({ background: true }, 'unsupported_parameter', 'background', /`stream`/);
-  assertRefused({ prompt: { id: 'p' } }, 'unsupported_parameter', 'prompt', /`instructions`/);
-  assertRefused(
-    { input: [{ type: 'item_reference', id: 'x' }] },
-    'unsupported_parameter',
-    'input[0]',
-    /Send the items themselves: .* `store: false`/,
-  );
+  for (const [fields, param, message] of [
+    [{ previous_response_id: 'x' }, 'previous_response_id', /send the items of the conversation in `input`/],
+    [{ conversation: 'x' }, 'conversation', /send the items of the conversation in `input`/],
+    [{ background: true }, 'background', /`stream`/],
+    [{ prompt: { id: 'p' } }, 'prompt', /`instructions`/],
+    [
+      { input: [{ type: 'item_reference', id: 'x' }] },
+      'input[0]',
+      /Send the items themselves: .* `store: false`/,
+    ],
+  ] as const)
+    assertRefused(fields, 'unsupported_parameter', param, message);
   assert.deepEqual(read({ background: false, previous_response_id: null }).notes, []);
 });
 
@@ -258,6 +237,7 @@ test('a misspelled field is refused with the right name', () => {
 });
 
 test('the other fields are those of a chat', () => {
+  const parameters = { type: 'object', properties: {}, additionalProperties: false };
   const { request, notes } = read({
     max_output_tokens: 5,
     temperature: 0,
@@ -266,13 +246,7 @@ test('the other fields are those of a chat', () => {
     seed: 7,
     reasoning: { effort: 'high' },
     parallel_tool_calls: false,
-    tools: [
-      fn('f', {
-        description: 'F.',
-        strict: true,
-        parameters: { type: 'object', properties: {}, additionalProperties: false },
-      }),
-    ],
+    tools: [fn('f', { description: 'F.', strict: true, parameters })],
     text: { format: { type: 'json_schema', name: 'out', strict: true, schema: { type: 'object' } } },
     include: ['message.output_text.logprobs', 'reasoning.encrypted_content'],
     top_logprobs: 2,
@@ -286,45 +260,19 @@ test('the other fields are those of a chat', () => {
     stream: true,
   });
   assert.deepEqual(notes, []);
-  const {
-    maxTokens,
-    sampling,
-    stop,
-    reasoningEffort,
-    parallelToolCalls,
-    tools,
-    responseFormat,
-    logprobs,
-    user,
-    stream,
-  } = request;
-  assert.deepEqual(
-    { maxTokens, stop, reasoningEffort, parallelToolCalls, logprobs, user, stream },
-    {
-      maxTokens: 5,
-      stop: ['x'],
-      reasoningEffort: 'high',
-      parallelToolCalls: false,
-      logprobs: 2,
-      user: 'u',
-      stream: true,
-    },
-  );
-  assert.deepEqual([sampling.temperature, sampling.topP, sampling.seed], [0, 0.5, 7]);
-  assert.deepEqual(tools, [
-    {
-      name: 'f',
-      description: 'F.',
-      strict: true,
-      parameters: { type: 'object', properties: {}, additionalProperties: false },
-    },
-  ]);
-  assert.deepEqual(responseFormat, {
-    type: 'json_schema',
-    name: 'out',
-    strict: true,
-    schema: { type: 'object' },
+  assert.partialDeepStrictEqual(request, {
+    maxTokens: 5,
+    sampling: { temperature: 0, topP: 0.5, seed: 7 },
+    stop: ['x'],
+    reasoningEffort: 'high',
+    parallelToolCalls: false,
+    logprobs: 2,
+    user: 'u',
+    stream: true,
   });
+  assert.deepEqual(request.tools, [{ name: 'f', description: 'F.', strict: true, parameters }]);
+  const format = { type: 'json_schema', name: 'out', strict: true, schema: { type: 'object' } };
+  assert.deepEqual(request.responseFormat, format);
 });
 
 test('errors of schemas name the field of the Responses API', () => {
