@@ -16,7 +16,7 @@ import { SILENT } from '../../src/log.ts';
 import { Secret } from '../../src/secret.ts';
 import { until } from '../harness.ts';
 import { startMailServer } from '../identity/mail-server.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 import { failing, FINE, testInstance, type TestInstance } from './fixture.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../support/webhook-receiver.ts';
 
@@ -26,6 +26,7 @@ const DAY = 86_400_000;
 const NOW = Date.UTC(2026, 10, 23, 12);
 const FULL = { ...FINE, freeBytes: 1000 };
 const operator = { id: 'user:usr_1', ip: null };
+const SUCCEEDED = { accountId: DEFAULT_ACCOUNT_ID, model: 'a/b', status: 200, code: null };
 
 /** The types of the messages with the types of their alerts, in the order of arrival. */
 function messages({ received }: WebhookReceiver): string[] {
@@ -383,7 +384,7 @@ for (const kind of testDatabases()) {
       });
       const day = Math.floor(NOW / DAY);
       await addUsage(database, { day, model: 'a/b', tokens: 900, picoUsd: 0n });
-      one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model: 'a/b', status: 200, code: null });
+      one.alerts.recordRequest(SUCCEEDED);
       await one.check();
       faulty.isDown = true;
       one.seen.now = FULL;
@@ -394,7 +395,7 @@ for (const kind of testDatabases()) {
 
       // The same in the other direction.
       faulty.isDown = false;
-      one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model: 'a/b', status: 200, code: null });
+      one.alerts.recordRequest(SUCCEEDED);
       await addUsage(database, { day, model: 'a/b', tokens: 100, picoUsd: 0n });
       one.fail.now = new Error('statfs failed');
       await pass(clock, 2 * MINUTE, one);
@@ -410,7 +411,7 @@ for (const kind of testDatabases()) {
       await using one = testInstance(database, { clock, urls: [receiver.url], limits });
       const use = async (model: string, tokens: number, picoUsd: bigint) => {
         await addUsage(database, { day: Math.floor(clock.now / DAY), model, tokens, picoUsd });
-        one.alerts.recordRequest({ accountId: DEFAULT_ACCOUNT_ID, model, status: 200, code: null });
+        one.alerts.recordRequest({ ...SUCCEEDED, model });
         await pass(clock, MINUTE, one);
       };
       await use('a/b', 799, 0n);
@@ -568,13 +569,7 @@ for (const kind of testDatabases()) {
           .execute();
       }
       await addUsage(database, { day: Math.floor(NOW / DAY), model: 'a/b', tokens: 900, picoUsd: 0n });
-      const request = {
-        accountId: DEFAULT_ACCOUNT_ID,
-        model: 'a/b',
-        status: 200,
-        code: null,
-      };
-      one.alerts.recordRequest(request);
+      one.alerts.recordRequest(SUCCEEDED);
       await one.check();
       one.seen.now = FULL;
       await pass(clock, 10 * SECOND, one);
@@ -590,13 +585,7 @@ for (const kind of testDatabases()) {
       await one.check();
       clock.now = NOW;
       await addUsage(database, { day: Math.floor(NOW / DAY), model: 'a/b', tokens: 900, picoUsd: 0n });
-      const request = {
-        accountId: DEFAULT_ACCOUNT_ID,
-        model: 'a/b',
-        status: 200,
-        code: null,
-      };
-      one.alerts.recordRequest(request);
+      one.alerts.recordRequest(SUCCEEDED);
       await one.check();
       assert.deepEqual(messages(receiver), ['alert.firing budget_80']);
     });
@@ -641,9 +630,7 @@ test('times are those of the PostgreSQL server', async (t) => {
 });
 
 test('emails are sent again with the same Message-ID, and their addresses are not in the log', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   await using server = await startMailServer();
   const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
   const smtp = { host: '127.0.0.1', port: Number(port), secure: false, user: 'sluice', passwordEnv: 'X' };

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { temporaryFolder } from '../harness.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE } from '../support/servers.ts';
 import { failing, FINE, testInstance, type TestInstance } from './fixture.ts';
 import { startWebhookReceiver } from '../support/webhook-receiver.ts';
 
@@ -25,11 +25,9 @@ const action = fc.oneof(
 );
 
 test('whatever happens, a receiver that learns of an alert learns of it once, and then once that it is resolved', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   await fc.assert(
     fc.asyncProperty(fc.array(action, { minLength: 10, maxLength: 30 }), async (actions) => {
-      await using database = await sqlite.open();
+      await using database = await SQLITE.open();
       await using receiver = await startWebhookReceiver();
       await using folder = await temporaryFolder();
       const clock = { now: Date.UTC(2026, 10, 23, 12) };

@@ -22,8 +22,6 @@ import { chat, collect, MODEL, textOf } from '../engine/requests.ts';
 import { until } from '../harness.ts';
 import { openAccounting, NO_RECOVERY, PRICE, routerTo } from './fixture.ts';
 
-/** Pico-dollars per token. */
-
 /** Longer than any test. */
 const FOREVER = 1_000_000;
 
@@ -70,6 +68,26 @@ function assertReleased(router: Router): void {
   const [model] = router.overview();
   assert.equal(model?.waiting, 0);
   assert.ok(model.replicas.every(({ inFlight }) => inFlight === 0));
+}
+
+/** Occupies a slot of the engine, and returns a function that frees it. */
+async function occupy(router: Router): Promise<() => Promise<void>> {
+  const generation = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
+  const events = generation[Symbol.asyncIterator]();
+  assert.equal((await events.next()).value?.type, 'started');
+  return async () => {
+    const next = events.next().then(() => events.next());
+    generation.stop.abort(new Error('enough'));
+    await assert.rejects(next, /enough/);
+  };
+}
+
+/** Reads a generation, and disconnects at its first token. */
+async function leaveAtFirstToken(generation: Run): Promise<void> {
+  await assert.rejects(async () => {
+    for await (const { type } of generation)
+      if (type === 'token') generation.stop.abort(new ClientDisconnected());
+  }, ClientDisconnected);
 }
 
 async function slotsAreFree(): Promise<void> {
@@ -192,10 +210,7 @@ test('the replica has the progress of a prompt until the first token, or until i
 
 test('a caller who disconnects after the first token pays for the whole prompt', async () => {
   const generation = run(routerTo([client]), chat({ prefillTokens: 9, cachedTokens: 4, tokenMs: FOREVER }));
-  await assert.rejects(async () => {
-    for await (const { type } of generation)
-      if (type === 'token') generation.stop.abort(new ClientDisconnected());
-  }, ClientDisconnected);
+  await leaveAtFirstToken(generation);
   const row = await accounting.row(generation.requestId);
   assert.deepEqual([row?.prompt_tokens, row?.completion_tokens], [16, 1]);
 });
@@ -430,24 +445,13 @@ test('a request whose client disconnects before a replica responds is not sent t
 test('a request waits in the queue until the replica has room', async () => {
   const router = routerTo([client], {}, { maxInFlight: 2 });
   const waiting = () => router.overview()[0]?.waiting;
-  const running = await Promise.all(
-    [0, 1].map(async () => {
-      const generation = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
-      const events = generation[Symbol.asyncIterator]();
-      assert.equal((await events.next()).value?.type, 'started');
-      return { generation, events };
-    }),
-  );
+  const running = [await occupy(router), await occupy(router)];
   assert.equal(waiting(), 0);
   const third = run(router, chat({ text: 'late' }));
   const collected = collect(third);
   await until(() => waiting() === 1);
   assert.equal((await client.health(AbortSignal.timeout(5000))).queued, 0);
-  for (const { generation, events } of running) {
-    const next = events.next().then(() => events.next());
-    generation.stop.abort(new Error('enough'));
-    await assert.rejects(next, /enough/);
-  }
+  for (const free of running) await free();
   assert.equal(textOf(await collected), 'late');
   assertReleased(router);
   await slotsAreFree();
@@ -477,17 +481,13 @@ test('requests that wait again after their replica has failed do not exceed the 
 
 test('a request that waits longer than maxWaitMs is queue_full with a retry-after', async () => {
   const router = routerTo([client], { maxWaitMs: 100 }, { maxInFlight: 1 });
-  const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
-  const events = endless[Symbol.asyncIterator]();
-  await events.next();
+  const free = await occupy(router);
   const generation = run(router, chat());
   const refused = await failsWith(generation, 'queue_full');
   assert.equal(refused.message, 'The request waited 1 s for a free slot of this model. Try again later.');
   assert.equal(refused.retryAfterMs, 1000);
   assert.deepEqual([generation.record.slotAtMs, generation.record.attempts], [null, 0]);
-  const next = events.next().then(() => events.next());
-  endless.stop.abort(new Error('enough'));
-  await assert.rejects(next, /enough/);
+  await free();
   assertReleased(router);
   await slotsAreFree();
 });
@@ -525,9 +525,7 @@ for (const moment of ['waits', 'is admitted']) {
   test(`a request that ${moment} and loses its place in the queue to another account costs nothing`, async () => {
     const router = routerTo([client], { maxRequests: 2 }, { maxInFlight: 1 });
     const waiting = () => router.overview()[0]?.waiting;
-    const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
-    const events = endless[Symbol.asyncIterator]();
-    await events.next();
+    const free = await occupy(router);
     const first = collect(run(router, chat({ text: 'first' })));
     await until(() => waiting() === 1);
     const second = run(router, chat({ text: 'second' }));
@@ -547,9 +545,7 @@ for (const moment of ['waits', 'is admitted']) {
     assert.equal(getEventListeners(second.stop.signal, 'abort').length, 0);
     await until(() => waiting() === 2);
 
-    const next = events.next().then(() => events.next());
-    endless.stop.abort(new Error('enough'));
-    await assert.rejects(next, /enough/);
+    await free();
     assert.deepEqual([textOf(await first), textOf(await other)], ['first', 'other']);
     assertReleased(router);
     assert.equal(await accounting.inFlight(), 0);
@@ -559,9 +555,7 @@ for (const moment of ['waits', 'is admitted']) {
 
 test('a request whose client disconnects while it waits leaves the queue', async () => {
   const router = routerTo([client], {}, { maxInFlight: 1 });
-  const endless = run(router, chat({ tokens: 9, tokenMs: FOREVER }));
-  const events = endless[Symbol.asyncIterator]();
-  await events.next();
+  const free = await occupy(router);
   const generation = run(router, chat());
   const collected = collect(generation);
   await until(() => router.overview()[0]?.waiting === 1);
@@ -569,9 +563,7 @@ test('a request whose client disconnects while it waits leaves the queue', async
   generation.stop.abort(reason);
   await assert.rejects(collected, reason);
   assert.equal(router.overview()[0]?.waiting, 0);
-  const next = events.next().then(() => events.next());
-  endless.stop.abort(new Error('enough'));
-  await assert.rejects(next, /enough/);
+  await free();
   assertReleased(router);
   await slotsAreFree();
 });
@@ -730,9 +722,7 @@ test('a request keeps the price at which it was admitted', async () => {
 
 test('a client that disconnects pays for what was generated, and a fault of the service costs nothing', async () => {
   const left = run(routerTo([client]), chat({ tokens: 1000, tokenMs: 1 }));
-  await assert.rejects(async () => {
-    for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
-  }, ClientDisconnected);
+  await leaveAtFirstToken(left);
   const paid = await accounting.row(left.requestId);
   assert.deepEqual([paid?.error_code, paid?.billed, paid?.delivered], ['client_disconnected', 1, 0]);
   assert.ok((paid?.completion_tokens ?? 0) >= 1);
@@ -808,9 +798,7 @@ test('the row of a request has its reasoning tokens, even if the client disconne
   const finished = run(routerTo([client]), chat({ reasoning: 'Let me see', text: 'Yes' }));
   await collect(finished);
   const left = run(routerTo([client]), chat({ reasoning: 'Let me see', tokens: 1000, tokenMs: 1 }));
-  await assert.rejects(async () => {
-    for await (const event of left) if (event.type === 'token') left.stop.abort(new ClientDisconnected());
-  }, ClientDisconnected);
+  await leaveAtFirstToken(left);
   for (const { requestId } of [finished, left])
     assert.equal((await accounting.row(requestId))?.reasoning_tokens, 3);
 });
@@ -839,7 +827,7 @@ test('the tokens of reasoning so far are recorded, and never more than the compl
 
 /** Responds to any request with this usage. */
 const reporting =
-  (usage: object, text = 'fine'): Parameters<typeof HttpReplica.listen>[0] =>
+  (usage: object | undefined, text = 'fine'): Parameters<typeof HttpReplica.listen>[0] =>
   (response, _request, body) => {
     const choice = (key: string) => ({ index: 0, [key]: { content: text }, finish_reason: 'stop' });
     if (!body['stream']) return response.end(JSON.stringify({ choices: [choice('message')], usage }));
@@ -962,16 +950,7 @@ test('with exactCounts, a non-streaming response is requested as a stream, and a
 
 test('usage that a replica omits, or reports as zeros, is estimated for prompt and completion', async () => {
   for (const usage of [undefined, { prompt_tokens: 0, completion_tokens: 0 }]) {
-    await using replica = await HttpReplica.listen(
-      (response, _request, body) => {
-        const choice = (key: string) => ({ index: 0, [key]: { content: 'eight of' }, finish_reason: 'stop' });
-        if (!body['stream']) return response.end(JSON.stringify({ choices: [choice('message')], usage }));
-        return response.end(
-          `data: ${JSON.stringify({ choices: [choice('delta')], usage })}\n\ndata: [DONE]\n\n`,
-        );
-      },
-      { dialect: 'vllm' },
-    );
+    await using replica = await HttpReplica.listen(reporting(usage, 'eight of'), { dialect: 'vllm' });
     for (const [stream, completionTokens] of [
       [true, 1],
       [false, 2],

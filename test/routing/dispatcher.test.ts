@@ -90,6 +90,19 @@ function sent(lease: Lease | Promise<Lease>): Lease {
   return lease;
 }
 
+const CONVERSATION = 'a long conversation '.repeat(200);
+
+/** Sends a long prompt of an account, which its replica then has cached. */
+function converse(dispatcher: Dispatcher, accountId = 'x'): Lease {
+  const lease = sent(dispatcher.acquire(routed(accountId, { text: CONVERSATION })));
+  lease.responseStarted();
+  return lease;
+}
+
+/** Asks for a replica for the prompt and its next turn. */
+const nextTurn = (dispatcher: Dispatcher, accountId = 'x') =>
+  dispatcher.acquire(routed(accountId, { text: `${CONVERSATION} and its next turn` }));
+
 const USAGE = { promptTokens: 100, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
 
 /** Records the account of each waiting request when it is sent. */
@@ -157,10 +170,8 @@ test('work that an account did while no request waited gives the other accounts 
 
 test('a request waits for the replica that has its prompt cached, and others use the one that is free', async () => {
   const { dispatcher } = bed(2);
-  const text = 'a long conversation '.repeat(200);
-  const first = sent(dispatcher.acquire(routed('x', { text })));
-  first.responseStarted();
-  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  const first = converse(dispatcher);
+  const next = nextTurn(dispatcher);
   assert.ok(next instanceof Promise, 'it waits although another replica is free');
   const other = sent(dispatcher.acquire(routed('y', { text: 'something else' })));
   assert.notEqual(other.client.name, first.client.name);
@@ -170,10 +181,8 @@ test('a request waits for the replica that has its prompt cached, and others use
 
 test('a request that has waited for a second is sent to any replica with room', async () => {
   const { dispatcher, clock } = bed(2);
-  const text = 'a long conversation '.repeat(200);
-  const first = sent(dispatcher.acquire(routed('x', { text })));
-  first.responseStarted();
-  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  const first = converse(dispatcher);
+  const next = nextTurn(dispatcher);
   clock.ms += 999;
   dispatcher.tick();
   assert.equal(dispatcher.waiting, 1);
@@ -184,10 +193,8 @@ test('a request that has waited for a second is sent to any replica with room', 
 
 test('a request that has waited for a second goes before requests of accounts with more work, at any replica', async () => {
   const { dispatcher, clock } = bed(2);
-  const text = 'a long conversation '.repeat(200);
-  const stuck = sent(dispatcher.acquire(routed('x', { text })));
-  stuck.responseStarted();
-  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  const stuck = converse(dispatcher);
+  const next = nextTurn(dispatcher);
   const flood = [0, 1, 2].map(() => dispatcher.acquire(routed('flood')));
   const [running] = flood.map((lease) => (lease instanceof Lease ? lease : null));
   running?.charge(USAGE);
@@ -207,10 +214,8 @@ test('a request overtakes an earlier one of its account only if it arrived less 
     [1000, 'earlier'],
   ] as const) {
     const { dispatcher, clock } = bed(2);
-    const text = 'a long conversation '.repeat(200);
-    const stuck = sent(dispatcher.acquire(routed('x', { text })));
-    stuck.responseStarted();
-    const earlier = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+    converse(dispatcher);
+    const earlier = nextTurn(dispatcher);
     const other = sent(dispatcher.acquire(routed('x')));
     clock.ms += olderMs;
     const later = dispatcher.acquire(routed('x'));
@@ -229,17 +234,12 @@ test('a free replica takes the request of the account with the least work, which
   for (const waitsForFirst of ['x', 'y']) {
     const { dispatcher, clock, replicas } = bed(3);
     const waitsForSecond = waitsForFirst === 'x' ? 'y' : 'x';
-    const text = 'a long conversation '.repeat(200);
-    const running = [waitsForFirst, waitsForSecond, 'z'].map((account) =>
-      sent(dispatcher.acquire(routed(account, { text }))),
-    );
-    for (const lease of running) lease.responseStarted();
+    const running = [waitsForFirst, waitsForSecond, 'z'].map((account) => converse(dispatcher, account));
     assert.deepEqual(
       running.map(({ replica }) => replica),
       replicas,
     );
-    const next = (account: string) =>
-      [account, dispatcher.acquire(routed(account, { text: `${text} and its next turn` }))] as const;
+    const next = (account: string) => [account, nextTurn(dispatcher, account)] as const;
     const order = recordOrder([next(waitsForFirst), next(waitsForSecond)]);
     running[waitsForFirst === 'x' ? 0 : 1]?.charge(USAGE);
     clock.ms += 1000;
@@ -251,10 +251,8 @@ test('a free replica takes the request of the account with the least work, which
 
 test('requests that are waiting for a replica when it fails are sent to another', async () => {
   const { dispatcher, states } = bed(2);
-  const text = 'a long conversation '.repeat(200);
-  const first = sent(dispatcher.acquire(routed('x', { text })));
-  first.responseStarted();
-  const next = dispatcher.acquire(routed('x', { text: `${text} and its next turn` }));
+  const first = converse(dispatcher);
+  const next = nextTurn(dispatcher);
   states[clients.indexOf(first.client as HttpReplicaClient)] = {
     state: 'down',
     reason: 'gone',
