@@ -3,12 +3,10 @@ import { test } from 'node:test';
 import { AccountStore } from '../../src/accounts/store.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError } from '../../src/errors.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 
 test('a database error is a 503 without details; other errors are unchanged', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   const store = new AccountStore(database);
   const full = new DatabaseError('full', 'The database /home/me/sluice.db cannot grow.');
   await assert.rejects(

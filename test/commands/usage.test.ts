@@ -8,7 +8,7 @@ import { csvLine } from '../../src/commands/output.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { awayFromMidnight, collectOutput, MODEL, until } from '../harness.ts';
 import { startManagedService, type ManagedService } from '../http/api/managed-service.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 import { folder, run, start } from './program.ts';
 
 for (const kind of testDatabases()) {
@@ -233,9 +233,7 @@ test('invalid times and formats exit with 2, invalid dimensions and dates with 1
 });
 
 test('an export ends without an error when its reader closes the pipe', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   using child = start(['ledger', 'export'], database.env);
   child.stdout?.destroy();
   const output = collectOutput(child);

@@ -10,6 +10,7 @@ import { openDatabase } from '../../src/database/database.ts';
 import { ensurePartitions } from '../../src/database/partitions.ts';
 import { until } from '../harness.ts';
 import {
+  POSTGRES,
   POSTGRES_LOCKS,
   testDatabases,
   withoutPostgres,
@@ -519,9 +520,7 @@ describe('a migration on PostgreSQL that waits for a reader', { skip: withoutPos
 
 /** Creates a database with a migration to apply that needs a lock of a reader, which is like a backup. */
 async function lockedMigration(owned: AsyncDisposableStack) {
-  const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
-  assert.ok(postgres);
-  const location = owned.use(await postgres.location());
+  const location = owned.use(await POSTGRES.location());
   await change(location, `delete from migrations where name = '0017_protocols'`);
   const connect = async (name: string) => {
     const client = new Client({ connectionString: location.url?.reveal(), application_name: name });

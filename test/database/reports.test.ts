@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { Kysely, sql } from 'kysely';
 import { openDatabase } from '../../src/database/database.ts';
 import type { Schema } from '../../src/database/schema.ts';
-import { testDatabases, type TestDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases, type TestDatabases } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 /** Opens a new database as the service does. */
@@ -117,16 +117,13 @@ for (const databases of testDatabases()) {
   });
 }
 
-const [sqlite] = testDatabases();
-assert.equal(sqlite?.name, 'SQLite');
-
 test('without threads SQLite reads reports on its main connection', async () => {
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   assert.equal(database.reports, database.kysely);
 });
 
 test('a transaction of reports on SQLite reads one snapshot, and no other query runs in between', async () => {
-  await using database = await open(sqlite);
+  await using database = await open(SQLITE);
   const names = (kysely: Kysely<Schema>) => kysely.selectFrom('accounts').select('name').execute();
   await database.reports.transaction().execute(async (transaction) => {
     const before = await names(transaction);
@@ -137,14 +134,14 @@ test('a transaction of reports on SQLite reads one snapshot, and no other query 
 });
 
 test('a value without a SQLite type is refused by the thread too', async () => {
-  await using database = await open(sqlite);
+  await using database = await open(SQLITE);
   await assert.rejects(sql`select ${new Date()}`.execute(database.reports), /SQLite has no type for a Date/);
   await assert.rejects(sql`select ${Symbol('a')}`.execute(database.reports), /could not be cloned/);
   await sql`select 1`.execute(database.reports);
 });
 
 test('closing waits for the running query', async () => {
-  const database = await open(sqlite);
+  const database = await open(SQLITE);
   const running = long(100_000).execute(database.reports);
   await sql`select 1`.execute(database.kysely);
   await database[Symbol.asyncDispose]();
@@ -152,7 +149,7 @@ test('closing waits for the running query', async () => {
 });
 
 test('an idle thread does not keep the process alive', async () => {
-  await using location = await sqlite.location();
+  await using location = await SQLITE.location();
   const module = (path: string) => JSON.stringify(pathToFileURL(join(import.meta.dirname, path)).href);
   const program = `import(${module('../../src/database/database.ts')}).then(async ({ openDatabase }) => {
     const database = await openDatabase({ home: ${JSON.stringify(location.home)}, url: null, threads: true });

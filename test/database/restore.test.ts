@@ -14,7 +14,14 @@ import { ServiceLock } from '../../src/database/service-lock.ts';
 import { restoreDatabase } from '../../src/database/restore.ts';
 import { start } from '../commands/program.ts';
 import { runCli, temporaryFolder, until } from '../harness.ts';
-import { POSTGRES_LOCKS, testDatabases, withoutPostgres, type TestLocation } from '../support/servers.ts';
+import {
+  SQLITE,
+  POSTGRES,
+  POSTGRES_LOCKS,
+  testDatabases,
+  withoutPostgres,
+  type TestLocation,
+} from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
 
 const TABLES = [
@@ -60,9 +67,7 @@ for (const from of kinds) {
 test('a restore to SQLite that cannot replace the database keeps changes that are only in its write-ahead log', async (t) => {
   await using backups = await temporaryFolder();
   const file = join(backups.path, 'sluice.db');
-  const sqlite = kinds.find(({ name }) => name === 'SQLite');
-  assert.ok(sqlite);
-  await using location = await sqlite.location();
+  await using location = await SQLITE.location();
   const path = sqlitePath(location.home);
   {
     await using database = await openDatabase(location);
@@ -88,9 +93,7 @@ test('a restore to SQLite that cannot replace the database keeps changes that ar
 test('a restore to SQLite keeps a database that another process reads, with the changes in its write-ahead log', async () => {
   await using backups = await temporaryFolder();
   const file = join(backups.path, 'sluice.db');
-  const sqlite = kinds.find(({ name }) => name === 'SQLite');
-  assert.ok(sqlite);
-  await using location = await sqlite.location();
+  await using location = await SQLITE.location();
   {
     await using database = await openDatabase(location);
     assert.equal((await sluice(location, 'database', 'backup', file)).code, 0);
@@ -109,9 +112,7 @@ test('a restore to SQLite keeps a database that another process reads, with the 
 
 test('a restore reads what is only in the write-ahead log of a copied database', async () => {
   await using copies = await temporaryFolder();
-  const [sqlite] = kinds;
-  assert.ok(sqlite);
-  await using source = await sqlite.location();
+  await using source = await SQLITE.location();
   const file = join(copies.path, 'sluice.db');
   {
     await using database = await openDatabase(source);
@@ -119,7 +120,7 @@ test('a restore reads what is only in the write-ahead log of a copied database',
     for (const suffix of ['', '-wal'])
       writeFileSync(file + suffix, readFileSync(sqlitePath(source.home) + suffix));
   }
-  await using location = await sqlite.emptyLocation();
+  await using location = await SQLITE.emptyLocation();
   await restoreDatabase(file, { ...location, overwrite: false });
   await using database = await openDatabase(location);
   const rows = await database.kysely.selectFrom('keys').select('name').execute();
@@ -129,9 +130,7 @@ test('a restore reads what is only in the write-ahead log of a copied database',
 test('a restore to SQLite deletes the files of one that was killed', async () => {
   await using backups = await temporaryFolder();
   const file = join(backups.path, 'sluice.db');
-  const sqlite = kinds.find(({ name }) => name === 'SQLite');
-  assert.ok(sqlite);
-  await using location = await sqlite.location();
+  await using location = await SQLITE.location();
   {
     await using database = await openDatabase(location);
     await addRows(database);
@@ -218,9 +217,7 @@ test(
   async () => {
     await using backups = await temporaryFolder();
     const file = join(backups.path, 'sluice.db');
-    const postgres = kinds.find(({ name }) => name === 'PostgreSQL');
-    assert.ok(postgres);
-    await using database = await postgres.open();
+    await using database = await POSTGRES.open();
     await addRows(database);
     const before = await contents(database);
     assert.equal((await sluice(database, 'database', 'backup', file)).code, 0);

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { ScheduledBackups } from '../../src/database/scheduled-backups.ts';
 import { openLog } from '../../src/log.ts';
 import { temporaryFolder } from '../harness.ts';
-import { testDatabases, type TestDatabase } from '../support/servers.ts';
+import { SQLITE, testDatabases, type TestDatabase } from '../support/servers.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -124,9 +124,7 @@ for (const kind of testDatabases()) {
 }
 
 test('a database whose write-ahead log was moved away is not opened, which would create another log', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   const { location } = database;
   assert.ok(location.kind === 'sqlite');
   await using folder = await temporaryFolder();

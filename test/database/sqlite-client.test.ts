@@ -10,11 +10,8 @@ import type { Schema } from '../../src/database/schema.ts';
 import { SqliteClient } from '../../src/database/sqlite-client.ts';
 import { NodeSqliteDialect } from '../../src/database/sqlite-dialect.ts';
 import { openFiles } from '../../src/database/sqlite-files.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE } from '../support/servers.ts';
 import { fault, plain } from './faults.ts';
-
-const [sqlite] = testDatabases();
-assert.equal(sqlite?.name, 'SQLite');
 
 const DYING = pathToFileURL(join(import.meta.dirname, 'dying-thread.ts'));
 
@@ -50,7 +47,7 @@ for (const threads of [false, true]) {
   const where = threads ? 'in threads' : 'in the process';
 
   test(`a transaction ${where} excludes all other statements, and is read by those that follow`, async () => {
-    await using database = await sqlite.open({ threads });
+    await using database = await SQLITE.open({ threads });
     const others: Promise<unknown>[] = [];
     await database.kysely.transaction().execute(async (transaction) => {
       await setName(transaction, 'B').execute();
@@ -65,7 +62,7 @@ for (const threads of [false, true]) {
   });
 
   test(`transactions ${where} that run at the same time do not overlap`, async () => {
-    await using database = await sqlite.open({ threads });
+    await using database = await SQLITE.open({ threads });
     const add = async () => {
       await database.kysely.transaction().execute(async (transaction) => {
         const name = await nameOf(transaction);
@@ -85,7 +82,7 @@ for (const threads of [false, true]) {
   });
 
   test(`while another process has the lock, reads ${where} continue, and writes follow once it is free`, async () => {
-    await using database = await sqlite.open({ threads });
+    await using database = await SQLITE.open({ threads });
     const locked = lock(database);
     const writing = setName(database.kysely, 'B').execute();
     const changing = database.kysely
@@ -103,7 +100,7 @@ for (const threads of [false, true]) {
   });
 
   test(`a batch ${where} is written as a whole or not at all`, async () => {
-    await using database = await sqlite.open({ threads });
+    await using database = await SQLITE.open({ threads });
     assert.equal(database.location.kind, 'sqlite');
     const { client } = database.location;
     const insert = {
@@ -137,7 +134,7 @@ for (const threads of [false, true]) {
 }
 
 test('a call that another process keeps waiting names that process, even if a transaction waits too', async () => {
-  await using database = await sqlite.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   assert.equal(database.location.kind, 'sqlite');
   const { client } = database.location;
   const query = (text: string) => ({ sql: text, parameters: [], inTransaction: false, checksFiles: true });
@@ -154,7 +151,7 @@ test('a call that another process keeps waiting names that process, even if a tr
 });
 
 test('a thread that dies fails its query, and the next query starts a new thread', async () => {
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   await using threads = dying(database);
   for (const [kysely, verb] of [
     [threads.reader, 'reads'],
@@ -173,7 +170,7 @@ test('a thread that dies fails its query, and the next query starts a new thread
 });
 
 test('a transaction whose thread dies is rolled back, and its later statements fail', async () => {
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   await using threads = dying(database);
   const changed = threads.writer.transaction().execute(async (transaction) => {
     await setName(transaction, 'B').execute();
@@ -187,7 +184,7 @@ test('a transaction whose thread dies is rolled back, and its later statements f
 });
 
 test('writes are refused while the files are moved away, and reads continue', async () => {
-  await using database = await sqlite.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   const path = sqlitePath(database.home);
   await Promise.all([nameOf(database.kysely), nameOf(database.reports)]);
   await rename(`${path}-wal`, `${path}-moved`);
@@ -202,7 +199,7 @@ test('writes are refused while the files are moved away, and reads continue', as
 });
 
 test('disposing completes the statements that were started, and refuses later ones', async () => {
-  await using location = await sqlite.location();
+  await using location = await SQLITE.location();
   const close = async (database: Database) => await database[Symbol.asyncDispose]();
   const database = await openDatabase({ ...location, threads: true });
   assert.equal(database.location.kind, 'sqlite');

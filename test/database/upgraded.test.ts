@@ -10,7 +10,7 @@ import { readUsagePage } from '../../src/accounts/ledger/usage.ts';
 import { listUsers } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/log.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE } from '../support/servers.ts';
 
 const OLD = readFileSync(join(import.meta.dirname, 'upgraded-from-0011.sql'), 'utf8');
 const KEY = 'sk-sluice-UAUB4hCRe0FRv5pvW1rFlOSa4CNjhfdPzZzcjgrHkNm3EZJVw';
@@ -18,9 +18,7 @@ const ACCOUNT = 'acct_d015518490d8a20c30c600cc';
 const DAY = 20_785;
 
 test('a database that an earlier version has written keeps its keys, users, requests, usage and audit log', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using location = await sqlite.emptyLocation();
+  await using location = await SQLITE.emptyLocation();
   {
     using old = new DatabaseSync(join(location.home, 'sluice.db'), { enableForeignKeyConstraints: false });
     old.exec(OLD);

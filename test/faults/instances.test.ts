@@ -4,7 +4,7 @@ import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';
-import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../support/servers.ts';
+import { POSTGRES, valkeyUrl, withoutPostgres, withoutValkey } from '../support/servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 
@@ -116,9 +116,7 @@ class Instances implements AsyncDisposable {
 
   static async start(): Promise<Instances> {
     await using owned = new AsyncDisposableStack();
-    const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
-    assert.ok(postgres);
-    const { env } = owned.use(await postgres.location());
+    const { env } = owned.use(await POSTGRES.location());
     // Each instance has its own data directory.
     const shared = {
       SLUICE_DATABASE_URL: env.SLUICE_DATABASE_URL,

@@ -22,7 +22,7 @@ import {
 import { assertEndsWith, assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller, type Receipt } from '../management.ts';
 import { startPostgres, type TestServer } from '../support/server-process.ts';
-import { testDatabases, withoutPostgres } from '../support/servers.ts';
+import { SQLITE, withoutPostgres } from '../support/servers.ts';
 
 const CHAT = 'POST /v1/chat/completions';
 
@@ -287,9 +287,7 @@ function idOf(response: WireResponse): string {
 }
 
 async function lockableSqlite(): Promise<InterruptibleDatabase> {
-  const [sqlite] = testDatabases();
-  assert.equal(sqlite?.name, 'SQLite');
-  const location = await sqlite.location();
+  const location = await SQLITE.location();
   let lock: DatabaseSync | null = null;
   const release = () => {
     lock?.close();

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { ServiceError } from '../../src/errors.ts';
 import { Attempts, type Attempt } from '../../src/identity/attempts.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 import { startIdentityFixture } from './fixture.ts';
 import { startMailServer } from './mail-server.ts';
 import { startOidcProvider } from './oidc-provider.ts';
@@ -111,11 +111,9 @@ for (const kind of testDatabases()) {
 }
 
 test('requests without a session or key do not write to SQLite, which would block the event loop', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   await using company = await startOidcProvider();
   await using mail = await startMailServer();
-  await using fixture = await startIdentityFixture(sqlite, {
+  await using fixture = await startIdentityFixture(SQLITE, {
     yaml: `${company.yaml()}${mail.yaml}`,
     env: { ...company.env, ...mail.env },
   });

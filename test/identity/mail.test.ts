@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 import {
   appCode,
   OPERATOR,
@@ -148,9 +148,7 @@ for (const kind of testDatabases()) {
 }
 
 test('without SMTP, passwords cannot be reset by email', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using fixture = await startIdentityFixture(sqlite);
+  await using fixture = await startIdentityFixture(SQLITE);
   const browser = fixture.browser();
   assert.equal((await browser.ok('getSession')).sign_in.password_reset, false);
   const response = await browser.call('forgotPassword', { body: { email } });
@@ -158,10 +156,8 @@ test('without SMTP, passwords cannot be reset by email', async () => {
 });
 
 test('a failure to send an email is only logged', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   const yaml = `smtp: { host: 127.0.0.1, port: 1, from: 'sluice@example.org' }\n`;
-  await using fixture = await startIdentityFixture(sqlite, { yaml });
+  await using fixture = await startIdentityFixture(SQLITE, { yaml });
   await fixture.operator();
   await fixture.browser().ok('forgotPassword', { body: { email } });
   await fixture.test.service[Symbol.asyncDispose]();

@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import type { Identity } from '../../src/identity/identity.ts';
 import { finishProviderSignIn } from '../../src/identity/sign-in.ts';
 import { SILENT } from '../../src/log.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFixture } from './fixture.ts';
 import { startOidcProvider, type OidcServer } from './oidc-provider.ts';
 
@@ -237,10 +237,8 @@ for (const kind of testDatabases()) {
 }
 
 test('allowUnknownUsers gives each new user an account', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   await using company = await startOidcProvider();
-  await using fixture = await startIdentityFixture(sqlite, {
+  await using fixture = await startIdentityFixture(SQLITE, {
     yaml: company.yaml('  allowUnknownUsers: true\n'),
     env: company.env,
   });
@@ -257,10 +255,8 @@ test('allowUnknownUsers gives each new user an account', async () => {
 });
 
 test('a sign-in that fails while a new user is stored is logged and can be repeated, and gives the user their account', async (t) => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   await using company = await startOidcProvider();
-  await using fixture = await startIdentityFixture(sqlite, {
+  await using fixture = await startIdentityFixture(SQLITE, {
     yaml: company.yaml('  allowUnknownUsers: true\n'),
     env: company.env,
   });
@@ -298,10 +294,8 @@ test('a sign-in that fails while a new user is stored is logged and can be repea
 });
 
 test('an invitation that is withdrawn during the sign-in does not create a user', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   await using company = await startOidcProvider();
-  await using fixture = await startIdentityFixture(sqlite, { yaml: company.yaml(), env: company.env });
+  await using fixture = await startIdentityFixture(SQLITE, { yaml: company.yaml(), env: company.env });
   company.serve(`${fixture.test.url}/api/auth/callback/company`);
   const operator = await fixture.operator();
   const body = { account_id: 'default', email: company.user.email, role: 'member' };
@@ -319,10 +313,8 @@ test('an invitation that is withdrawn during the sign-in does not create a user'
 });
 
 test('a provider cannot create a user whose address or name is not valid', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   await using company = await startOidcProvider();
-  await using fixture = await startIdentityFixture(sqlite, {
+  await using fixture = await startIdentityFixture(SQLITE, {
     yaml: company.yaml('  allowUnknownUsers: true\n'),
     env: company.env,
   });
@@ -379,10 +371,8 @@ test('a provider that does not respond to the callback does not keep the browser
 });
 
 test('an unreachable provider does not affect other ways to sign in', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
   const provider = `{ id: gone, name: Gone, issuer: 'http://127.0.0.1:1', clientId: x, clientSecretEnv: GONE }`;
-  await using fixture = await startIdentityFixture(sqlite, {
+  await using fixture = await startIdentityFixture(SQLITE, {
     yaml: `signIn: { providers: [${provider}] }\n`,
     env: { GONE: 'x' },
   });

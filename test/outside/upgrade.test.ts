@@ -17,7 +17,7 @@ import {
 } from '../harness.ts';
 import { start as startProgram } from '../commands/program.ts';
 import { Management } from '../management.ts';
-import { testDatabases, valkeyUrl, withoutPostgres, withoutValkey } from '../support/servers.ts';
+import { POSTGRES, valkeyUrl, withoutPostgres, withoutValkey } from '../support/servers.ts';
 
 const ROOT = join(import.meta.dirname, '..', '..');
 const CALLERS = 8;
@@ -89,9 +89,7 @@ describe('a rolling upgrade', { skip: withoutPostgres || withoutValkey }, () => 
   test('loses no request, and earlier instances keep working on the migrated database', async () => {
     await using owned = new AsyncDisposableStack();
     const newer = await newerVersion(owned.use(await temporaryFolder()).path);
-    const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
-    assert.ok(postgres);
-    const location = owned.use(await postgres.location());
+    const location = owned.use(await POSTGRES.location());
     const shared = {
       SLUICE_DATABASE_URL: location.env.SLUICE_DATABASE_URL,
       SLUICE_VALKEY_URL: await valkeyUrl(),
@@ -160,7 +158,7 @@ describe('a rolling upgrade', { skip: withoutPostgres || withoutValkey }, () => 
     const refused = await runCli(['keys', 'list'], earlier[0].env);
     assert.equal(refused.code, 1);
     assert.match(refused.stderr, new RegExp(`migrated by a newer version of Sluice \\(${NEW_MIGRATION}\\)`));
-    const empty = owned.use(await postgres.emptyLocation());
+    const empty = owned.use(await POSTGRES.emptyLocation());
     const env = { ...earlier[0].env, ...empty.env };
     const restored = await runCli(['database', 'restore', backup], env);
     assert.equal(restored.code, 0, restored.stderr);
@@ -171,9 +169,7 @@ describe('a rolling upgrade', { skip: withoutPostgres || withoutValkey }, () => 
 
 test('SIGTERM stops a service that waits to migrate', { skip: withoutPostgres }, async () => {
   await using owned = new AsyncDisposableStack();
-  const postgres = testDatabases().find(({ name }) => name === 'PostgreSQL');
-  assert.ok(postgres);
-  const { env, url } = owned.use(await postgres.location());
+  const { env, url } = owned.use(await POSTGRES.location());
   const reader = new Client({ connectionString: url?.reveal(), application_name: 'pg_dump' });
   await reader.connect();
   owned.defer(() => reader.end());

@@ -14,7 +14,7 @@ import { HttpReplica, respondHello } from '../engine/replicas.ts';
 import { Management } from '../management.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { addressOf, listen } from '../models/fake-hub.ts';
-import { testDatabases } from '../support/servers.ts';
+import { SQLITE, testDatabases } from '../support/servers.ts';
 
 type Model = Contract['addModel']['response'];
 
@@ -526,9 +526,7 @@ for (const kind of testDatabases()) {
 }
 
 test('a replica behind an invalid proxy is refused, and an added model with one is down, while others are served', async () => {
-  const kind = testDatabases().find(({ name }) => name === 'SQLite');
-  assert.ok(kind);
-  await using location = await kind.location();
+  await using location = await SQLITE.location();
   const remote = (url: string) => ({ url, dialect: 'openai' });
   const model = { id: 'test/remote', replicas: [remote('http://remote.invalid')] };
   {

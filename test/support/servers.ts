@@ -36,25 +36,26 @@ export interface TestLocation extends AsyncDisposable {
   readonly env: { SLUICE_HOME: string; SLUICE_DATABASE_URL?: string };
 }
 
+export const SQLITE: TestDatabases = {
+  name: 'SQLite',
+  open: (options) => open(SQLITE.location(), options),
+  location: sqliteLocation,
+  emptyLocation: emptySqliteLocation,
+};
+
+/** For tests with `{ skip: withoutPostgres }`. */
+export const POSTGRES: TestDatabases = {
+  name: 'PostgreSQL',
+  open: (options) => open(POSTGRES.location(), options),
+  location: () => postgresLocation('template1'),
+  emptyLocation: () => postgresLocation('template0'),
+};
+
 /** Returns the available kinds of databases: `for (const database of testDatabases()) describe(database.name, …)`. */
 export function testDatabases(): TestDatabases[] {
-  const sqlite: TestDatabases = {
-    name: 'SQLite',
-    open: (options) => open(sqlite.location(), options),
-    location: sqliteLocation,
-    emptyLocation: emptySqliteLocation,
-  };
-  if (withoutPostgres) {
-    test('PostgreSQL', { skip: withoutPostgres });
-    return [sqlite];
-  }
-  const postgres: TestDatabases = {
-    name: 'PostgreSQL',
-    open: (options) => open(postgres.location(), options),
-    location: () => postgresLocation('template1'),
-    emptyLocation: () => postgresLocation('template0'),
-  };
-  return [sqlite, postgres];
+  if (!withoutPostgres) return [SQLITE, POSTGRES];
+  test('PostgreSQL', { skip: withoutPostgres });
+  return [SQLITE];
 }
 
 async function open(location: Promise<TestLocation>, { threads = false } = {}): Promise<TestDatabase> {

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import { openService, until } from '../../harness.ts';
-import { testDatabases, type TestDatabase } from '../../support/servers.ts';
+import { SQLITE, testDatabases, type TestDatabase } from '../../support/servers.ts';
 import {
   counts,
   endLeases,
@@ -209,9 +209,7 @@ for (const databases of testDatabases()) {
 }
 
 test('on SQLite, a service settles the open rows of a killed one before it is ready, whatever its lease and process ID', async () => {
-  const [sqlite] = testDatabases();
-  assert.ok(sqlite);
-  await using database = await sqlite.open();
+  await using database = await SQLITE.open();
   await using killed = await open(database, { leaseMs: 3_600_000 });
   const running = newRow();
   await killed.open(running, counts(7, 3));

@@ -9,7 +9,7 @@ import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
 import { Secret } from '../../../src/secret.ts';
 import { until } from '../../harness.ts';
-import { testDatabases, withoutPostgres } from '../../support/servers.ts';
+import { POSTGRES, withoutPostgres } from '../../support/servers.ts';
 import {
   counts,
   endLeases,
@@ -71,11 +71,8 @@ async function startProxy(database: Database): Promise<Proxy> {
 }
 
 describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres }, () => {
-  const databases = testDatabases().find(({ name }) => name === 'PostgreSQL');
-  assert.ok(databases);
-
   test('an instance that stops waits for its last batch, whose rows are settled too', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await ensurePartitions(database, Date.now());
     await using store = await openStore(database);
     const row = newRow();
@@ -108,7 +105,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   });
 
   test('refuses new requests at once, keeps settlements, and recovers', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await using proxy = await startProxy(database);
     await using ledger = await open(proxy.database, { settleWaitMs: 100 });
     const running = newRow();
@@ -129,7 +126,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   });
 
   test('a settlement whose response is lost resolves as settled and is counted once', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await using proxy = await startProxy(database);
     await using ledger = await open(proxy.database);
     const running = newRow();
@@ -145,7 +142,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   });
 
   test('a settlement whose response is lost for too long is rejected and costs nothing', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await using proxy = await startProxy(database);
     await using ledger = await open(proxy.database, { settleWaitMs: 100 });
     const running = newRow();
@@ -171,7 +168,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   });
 
   test('a row whose opening was rejected because the response was lost ends without cost', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await using proxy = await startProxy(database);
     await using ledger = await open(proxy.database);
     // Opens the connection that is muted below.
@@ -192,7 +189,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   });
 
   test('an instance that sent no heartbeats gets a new epoch if its lease expired', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await using proxy = await startProxy(database);
     let fences = 0;
     await using cut = await open(proxy.database, { leaseMs: 500 }, { onFenced: () => (fences += 1) });
@@ -211,7 +208,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
   });
 
   test('if the partition of the month is missing, the first row is refused and the next one is written', async () => {
-    await using database = await databases.open();
+    await using database = await POSTGRES.open();
     await using ledger = await open(database);
     const month = new Date().toISOString().slice(0, 7).replace('-', '_');
     await sql`drop table ${sql.table(`ledger_${month}`)}`.execute(database.kysely);

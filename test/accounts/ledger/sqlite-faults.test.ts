@@ -7,12 +7,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
 import { temporaryFolder, until } from '../../harness.ts';
-import { testDatabases } from '../../support/servers.ts';
+import { SQLITE } from '../../support/servers.ts';
 import { openedValues, rowStartOf, usageKeyOf, settledValues } from '../../../src/accounts/ledger/write.ts';
 import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
-
-const [databases] = testDatabases();
-assert.equal(databases?.name, 'SQLite');
 
 /** Runs a command with its own mounts. */
 const [PRIVATELY, ...OWN_MOUNTS] = ['unshare', '--map-root-user', '--mount'] as const;
@@ -48,7 +45,7 @@ function noSmallDisk(): string | false {
 }
 
 test('a lock that another process holds too long does not block the event loop', async () => {
-  await using database = await databases.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   await using ledger = await open(database, { settleWaitMs: 50 });
   const running = newRow();
   await ledger.open(running, counts());
@@ -73,7 +70,7 @@ async function rename(from: string, to: string): Promise<void> {
 }
 
 test('no row is opened while the files of the database are moved away, and none is lost', async () => {
-  await using database = await databases.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   await using ledger = await open(database, { leaseMs: 150 });
   const path = join(database.home, 'sluice.db');
   const running = newRow();
@@ -93,7 +90,7 @@ test('no row is opened while the files of the database are moved away, and none 
 
 for (const suffix of ['', '-wal']) {
   test(`no row is opened after sluice.db${suffix} was replaced, until a restart`, async () => {
-    await using database = await databases.open({ threads: true });
+    await using database = await SQLITE.open({ threads: true });
     await using ledger = await open(database, { leaseMs: 150, settleWaitMs: 50 });
     const path = join(database.home, `sluice.db${suffix}`);
     await copyFile(path, `${path}.copy`);
@@ -119,7 +116,7 @@ function writesOf(opened = newRow()) {
 const NOTHING = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
 
 test('a settlement whose request was rejected is waived once', async () => {
-  await using database = await databases.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   await using store = await openStore(database);
   const epoch = await store.register(10_000);
   const { id, values, open, settle } = writesOf();
@@ -141,7 +138,7 @@ test('a settlement whose request was rejected is waived once', async () => {
 });
 
 test('only settlements of open rows are written and counted, and those of unknown rows are lost', async () => {
-  await using database = await databases.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   await using store = await openStore(database);
   const epoch = await store.register(10_000);
   const [running, other, unknown, settled] = [writesOf(), writesOf(), writesOf(), writesOf()];
@@ -171,7 +168,7 @@ test('only settlements of open rows are written and counted, and those of unknow
 });
 
 test('rows older than the retention period are deleted, but their sums are kept', async (t) => {
-  await using database = await databases.open({ threads: true });
+  await using database = await SQLITE.open({ threads: true });
   const old = newRow({ id: '0194f000-0000-7000-8000-000000000001', startedAt: Date.UTC(2025, 1, 10) });
   const recent = newRow();
   {
