@@ -20,6 +20,9 @@ import { openDatabase } from '../../src/database/database.ts';
 import { testDatabases, valkeyUrl, withoutValkey } from '../support/servers.ts';
 import { folder, run } from './program.ts';
 
+/** Starting pip takes most of the CPU time of the command. */
+const WITHOUT_PIP = { SLUICE_PORT: '0', PATH: '/nonexistent' };
+
 async function listening(server: Server): Promise<number> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -59,11 +62,7 @@ test('doctor connects to the configured servers and prints no password', async (
     [available, ['good', 'good']],
     [unavailable, ['fault', 'note']],
   ] as const) {
-    const { stdout } = await run(['doctor', '--json'], {
-      SLUICE_HOME: folder(t),
-      SLUICE_PORT: '0',
-      ...env,
-    });
+    const { stdout } = await run(['doctor', '--json'], { SLUICE_HOME: folder(t), ...WITHOUT_PIP, ...env });
     const findings: Finding[] = JSON.parse(stdout);
     const found = findings.filter(({ subject }) => subject === 'database' || subject === 'limits');
     assert.deepEqual(
@@ -78,7 +77,7 @@ test('doctor connects to the configured servers and prints no password', async (
 test('doctor exits with 1 and advice if the service cannot start', async (t) => {
   const home = join(folder(t), 'file');
   writeFileSync(home, '');
-  const { code, stdout, stderr } = await run(['doctor'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+  const { code, stdout, stderr } = await run(['doctor'], { SLUICE_HOME: home, ...WITHOUT_PIP });
   assert.equal(code, 1);
   assert.match(
     stdout,
@@ -91,7 +90,7 @@ test('doctor exits with 1 and the reason if the service cannot open its SQLite d
   const home = folder(t);
   const path = join(home, 'sluice.db');
   const found = async () => {
-    const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+    const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, ...WITHOUT_PIP });
     const findings: Finding[] = JSON.parse(stdout);
     const finding = findings.find(({ subject }) => subject === 'database');
     assert.equal(code, findings.some(({ status }) => status === 'fault') ? 1 : 0);
@@ -133,7 +132,7 @@ test('doctor names every file and folder of the data directory that is in the pl
       mkdirSync(dirname(path), { recursive: true });
       writeFileSync(path, '');
     }
-    const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, SLUICE_PORT: '0' });
+    const { code, stdout } = await run(['doctor', '--json'], { SLUICE_HOME: home, ...WITHOUT_PIP });
     const findings: Finding[] = JSON.parse(stdout);
     const faults = findings.filter(({ status, found }) => status === 'fault' && found.includes(path));
     assert.equal(faults.length, 1, `${name}: ${stdout}`);
@@ -163,7 +162,7 @@ test('doctor reports models that are not downloaded, cannot be found, or run on 
   const { code, stdout } = await run(['doctor', '--json'], {
     SLUICE_HOME: home,
     SLUICE_CONFIG: file,
-    SLUICE_PORT: '0',
+    ...WITHOUT_PIP,
   });
   const findings: Finding[] = JSON.parse(stdout);
   const models = findings.filter((finding) => finding.subject === 'model');
