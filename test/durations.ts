@@ -22,10 +22,12 @@ export class TestDurations {
     this.#earlier = existsSync(kept) ? (JSON.parse(readFileSync(kept, 'utf8')) as Durations) : {};
   }
 
-  /** Returns the files, longest first, so that no long one runs alone at the end. Estimates new files by their size. */
-  longestFirst(files: readonly string[]): string[] {
+  /** Sorts processes by the durations of their files, longest first, so that no long one runs alone at the end. */
+  longestFirst<Process extends { files: readonly string[] }>(processes: readonly Process[]): Process[] {
+    // The size estimates a new file.
     const length = (file: string) => this.#earlier[file]?.wallMs ?? statSync(join(ROOT, file)).size;
-    return files.toSorted((a, b) => length(b) - length(a));
+    const total = ({ files }: Process) => files.reduce((sum, file) => sum + length(file), 0);
+    return processes.toSorted((a, b) => total(b) - total(a));
   }
 
   /** Adds this run to the kept durations. Returns a table of its slowest files. */

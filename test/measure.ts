@@ -1,6 +1,6 @@
 /**
- * Preloaded into the process of each test file. Appends its duration and its CPU time, with that of its child processes, to
- * the file that `SLUICE_TEST_DURATIONS` names.
+ * Preloaded into the processes of test files. Appends the duration and the CPU time of a file, with that of its child
+ * processes, to the file that `SLUICE_TEST_DURATIONS` names.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
@@ -15,21 +15,29 @@ export interface Measured {
   cpuMs: number | null;
 }
 
-const [, file = ''] = process.argv;
+const [, main = ''] = process.argv;
 const report = process.env.SLUICE_TEST_DURATIONS;
 const root = process.cwd();
 
-// Processes that a test forks, and its threads, load this module too.
-if (isMainThread && report !== undefined && /(\.test|\/pure-files)\.ts$/.test(file)) {
-  process.on('exit', () => {
-    const measured: Measured = {
-      file: relative(root, file).replaceAll('\\', '/'),
-      wallMs: Math.round(performance.now()),
-      cpuMs: cpuMs(),
-    };
-    appendFileSync(report, `${JSON.stringify(measured)}\n`);
-  });
+let measuredMs = { wall: 0, cpu: 0 };
+
+/** Reports the time since the last report, or since the process started, as that of this file. */
+export function measure(file: string): void {
+  if (report === undefined) return;
+  const wall = performance.now();
+  const cpu = cpuMs();
+  const measured: Measured = {
+    file: relative(root, file).replaceAll('\\', '/'),
+    wallMs: Math.round(wall - measuredMs.wall),
+    cpuMs: cpu === null ? null : cpu - measuredMs.cpu,
+  };
+  measuredMs = { wall, cpu: cpu ?? 0 };
+  appendFileSync(report, `${JSON.stringify(measured)}\n`);
 }
+
+// Processes that a test forks, and its threads, load this module too. In a process that runs several files, `run-files.ts`
+// measures each.
+if (isMainThread && main.endsWith('.test.ts')) process.on('exit', () => measure(main));
 
 /** Returns the CPU time of this process and of its child processes that have ended. Linux counts both. */
 function cpuMs(): number | null {

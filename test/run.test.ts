@@ -6,8 +6,8 @@ import { test } from 'node:test';
 import { run, temporaryFolder } from './harness.ts';
 import { filesOf, PARTS, SMOKE, type Part } from './parts.ts';
 import { PREPARATIONS } from './preparation.ts';
-import { isPure } from './pure.ts';
 import { reachedFrom, ROOT, textOf } from './reached.ts';
+import { sharesProcess, shareProcesses } from './shared-process.ts';
 
 const all = filesOf('all');
 
@@ -40,13 +40,7 @@ test('a test file needs the models, servers and programs that it or a file that 
 });
 
 test('every variable that a test reads is prepared, or selects something and has a default', () => {
-  const selecting = [
-    'SLUICE_TEST_DURATIONS',
-    'SLUICE_TEST_PURE',
-    'SLUICE_TEST_RUNS',
-    'SLUICE_TEST_SEED',
-    'SLUICE_TEST_STREAMS',
-  ];
+  const selecting = ['SLUICE_TEST_DURATIONS', 'SLUICE_TEST_RUNS', 'SLUICE_TEST_SEED', 'SLUICE_TEST_STREAMS'];
   const known = new Set([...selecting, ...PREPARATIONS.map(({ variable }) => variable)]);
   const read = all.flatMap((file) =>
     [...reachedFrom(file)].flatMap((reached) =>
@@ -88,27 +82,39 @@ test('a failed test fails the run, and so does a skipped one if CI is set', asyn
   assert.match(strict.stderr, /CI does not allow:\nwaits for a program/);
 });
 
-test('files without effects share a process, and a failure among them names its file', async () => {
-  const pure = all.filter(isPure);
-  assert.ok(pure.length > 100, String(pure.length));
-  assert.ok(isPure('test/nearest.test.ts'));
-  // A service, a server, a changed clock, and a child process.
-  for (const file of ['http/keys', 'event-stream', 'openai/json-thread', 'console-unit/format'])
-    assert.ok(!isPure(`test/${file}.test.ts`), file);
+test('files that leave their process as it was share one with others, but not their hooks', async () => {
+  const shared = all.filter(sharesProcess);
+  assert.ok(shared.length > 200, String(shared.length));
+  for (const file of ['nearest', 'http/aliases', 'accounts/keys', 'commands/keys'])
+    assert.ok(sharesProcess(`test/${file}.test.ts`), file);
+  // The environment, a mock, a child process, a signal, and a paused engine.
+  for (const file of ['http/keys', 'openai/json-thread', 'faults/stop', 'faults/storage', 'http/queue'])
+    assert.ok(!sharesProcess(`test/${file}.test.ts`), file);
 
   await using folder = await temporaryFolder();
-  const files = ['a.test.ts', 'b.test.ts'].map((name) => join(folder.path, name));
-  for (const [index, path] of files.entries())
-    await writeFile(
-      path,
-      `import assert from 'node:assert';
+  const files = Array.from('abcdefgh', (name) => join(folder.path, `${name}.test.ts`));
+  const modules = shareProcesses(files, folder.path).filter((process) => process.files.length > 1);
+  assert.deepEqual(
+    modules.map((process) => process.files),
+    [[files[0], files[7]]],
+  );
+  const first = `import { afterEach, test } from 'node:test';
+export const hooks: string[] = [];
+afterEach((t) => void hooks.push(t.name));
+test('first', () => {});`;
+  const last = `import assert from 'node:assert';
 import { test } from 'node:test';
-test('test ${index}', () => assert.equal(${index}, 0));`,
-    );
+import { hooks } from './a.test.ts';
+test('second', () => assert.deepEqual(hooks, ['first']));
+test('third', () => assert.fail());`;
+  const other = "import { test } from 'node:test';\ntest('other', () => {});";
+  for (const [index, file] of files.entries())
+    await writeFile(file, index === 0 ? first : index === 7 ? last : other);
   const { code, stdout } = await runTests(files);
   assert.equal(code, 1);
-  assert.match(stdout, /pass 1\n[^]*slowest of 1 files/);
-  assert.match(stdout, /failing tests:\s+test at \S*b\.test\.ts:3:1\s+✖ test 1/);
+  assert.match(stdout, /slowest of 8 files/);
+  assert.match(stdout, /failing tests:\s+test at \S*h\.test\.ts:5:1\s+✖ third[^]*$/);
+  assert.doesNotMatch(stdout, /✖ second/);
 });
 
 test('property tests use the fast-check with the seed of the commit', () => {

@@ -3,7 +3,7 @@
  * Arguments are paths or globs of test files; without them, those of the option `--part`, or of `npm test` (`parts.ts`).
  * Tests whose dependencies are missing are skipped; if `CI` is set, the run fails instead.
  */
-import { globSync, mkdirSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
@@ -12,8 +12,8 @@ import { parseArgs } from 'node:util';
 import { TestDurations } from './durations.ts';
 import { filesOf, PARTS, type Part } from './parts.ts';
 import { CACHE, prepare } from './preparation.ts';
-import { isPure } from './pure.ts';
 import { ROOT } from './reached.ts';
+import { sharesProcess, shareProcesses } from './shared-process.ts';
 
 /** Memory of a test file with its services, engines and browser pages. */
 const FILE_BYTES = 400 * 2 ** 20;
@@ -38,7 +38,7 @@ const { values, positionals, tokens } = parseArgs({
     'test-name-pattern': { type: 'string', multiple: true },
     'test-skip-pattern': { type: 'string', multiple: true },
     'test-only': { type: 'boolean' },
-    'test-timeout': { type: 'string', default: String(LONGEST_TEST_MS) },
+    'test-timeout': { type: 'string' },
   },
   allowPositionals: true,
   tokens: true,
@@ -62,19 +62,23 @@ const timer = setTimeout(() => {
   console.error(`The tests did not end within ${LONGEST_RUN_MINUTES} minutes.`);
   abort.abort();
 }, LONGEST_RUN_MINUTES * 60_000);
-const pure = files.filter(isPure);
-const others = pure.length > 1 ? files.filter((file) => !pure.includes(file)) : files;
-const together = pure.length > 1 ? ['test/pure-files.ts'] : [];
+const folder = mkdtempSync(join(CACHE, 'shared-'));
+servers.defer(() => rmSync(folder, { recursive: true }));
+const flags = flagsOfNode();
+// Flags apply to each test of a file, not to a file among others.
+const shared = flags.length > 0 ? [] : shareProcesses(files.filter(sharesProcess), folder);
+const alone = files.filter((file) => !shared.some((process) => process.files.includes(file)));
 const events = run({
-  files: [...together, ...durations.longestFirst(others)].map((file) => join(ROOT, file)),
+  files: durations
+    .longestFirst([...shared, ...alone.map((file) => ({ module: join(ROOT, file), files: [file] }))])
+    .map(({ module }) => module),
   concurrency: Number(values['test-concurrency'] ?? FILES_AT_ONCE),
-  execArgv: ['--import', join(import.meta.dirname, 'measure.ts'), ...flagsOfNode()],
-  env: {
-    ...process.env,
-    ...variables,
-    SLUICE_TEST_DURATIONS: durations.report,
-    SLUICE_TEST_PURE: pure.join('\n'),
-  },
+  execArgv: [
+    `--import=${join(import.meta.dirname, 'measure.ts')}`,
+    `--test-timeout=${LONGEST_TEST_MS}`,
+    ...flags,
+  ],
+  env: { ...process.env, ...variables, SLUICE_TEST_DURATIONS: durations.report },
   cwd: ROOT,
   signal: abort.signal,
 });
@@ -106,12 +110,11 @@ function partOf(name: string | undefined): Part | 'default' | 'all' {
   throw new Error(`Unknown part: ${name}. Parts: ${[...Object.keys(PARTS), 'all'].join(', ')}.`);
 }
 
-/** Returns the flags for the processes of the test files. */
+/** Returns the given flags for the processes of the test files. */
 function flagsOfNode(): string[] {
-  const given = tokens.flatMap((token) =>
+  return tokens.flatMap((token) =>
     token.kind === 'option' && token.name !== 'part' && token.name !== 'test-concurrency'
       ? [token.value === undefined ? `--${token.name}` : `--${token.name}=${token.value}`]
       : [],
   );
-  return [`--test-timeout=${LONGEST_TEST_MS}`, ...given];
 }
