@@ -699,3 +699,6 @@ export interface ModelCard {
   /** Whether the model can reason before it answers; null if unknown. */
   reasoning: boolean | null;
 }
+
+/** Tool calls per message. */
+export const MAX_TOOL_CALLS = 128;

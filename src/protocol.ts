@@ -2,7 +2,6 @@ import type { ServiceError } from './errors.ts';
 import type { Feature } from './features.ts';
 import type { GenerationEvent, GenerationKind, GenerationRequest, ModelCard, Usage } from './generation.ts';
 import type { Notes } from './notes.ts';
-import type { ValueBounds } from './openai/json-body.ts';
 
 /**
  * A language that callers speak at one path: it reads requests, and writes responses, streams and errors. Inside the
@@ -33,6 +32,13 @@ export interface Protocol {
   errorFrames(error: ServiceError, usage: Usage, sent: string): string;
   /** Describes the endpoint for the OpenAPI document. */
   describe(limits: { maxChoices: number }): EndpointDescription;
+}
+
+/** Maximum numbers of values. */
+export interface ValueBounds {
+  readonly values: number;
+  /** Strings, including the names of members, arrays and objects. They cost more than numbers. */
+  readonly notNumbers: number;
 }
 
 export interface ParseOptions {

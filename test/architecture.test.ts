@@ -96,6 +96,7 @@ const SHARED = new Set([
   'connection-watch.ts',
   'file-lock.ts',
   'exact-json.ts',
+  'tool-call-id.ts',
   'proxy-agent.ts',
   'config/schema.ts',
   'config/alerts.ts',

@@ -1,7 +1,7 @@
 import { IMAGE_MODALITY } from '../features.ts';
 import type { Dialect, GenerationRequest } from '../generation.ts';
 import { asList, jsonObject, type JsonObject } from '../openai/values.ts';
-import { readCount } from '../openai/usage.ts';
+import { readCount } from '../openai/values.ts';
 import type { ConversationGauges, ModelDescription, ReplicaHealth } from './engine.ts';
 import type { GaugeSource } from './replica-report.ts';
 

@@ -16,10 +16,10 @@ import {
   REPLICA_PATHS,
   replicaKind,
 } from '../openai/replica-request.ts';
-import { readErrorBody } from '../openai/error-body.ts';
+import { readErrorBody } from '../openai/replica-error.ts';
 import { jsonBody, writeLargeJson } from '../openai/json-thread.ts';
 import { readTokenIds } from '../openai/response-reader.ts';
-import { readCount } from '../openai/usage.ts';
+import { readCount } from '../openai/values.ts';
 import { parseJsonObject, type JsonObject } from '../openai/values.ts';
 import type { Secret } from '../secret.ts';
 import { tickEvery, tickMsFor } from '../deadline.ts';

@@ -25,13 +25,13 @@ import {
   readErrorBody,
   readRefusedField,
   type RefusableField,
-  readPromptTokens,
-} from '../openai/error-body.ts';
+} from '../openai/replica-error.ts';
+import { readPromptTokens } from '../openai/error-body.ts';
 import { EventTooLong, MAX_EVENT_BYTES } from '../openai/sse.ts';
 import { replicaKind } from '../openai/replica-request.ts';
-import { UsageMeter } from '../openai/usage.ts';
+import { UsageMeter } from '../openai/usage-meter.ts';
 import { type DialectTraits, DIALECT_TRAITS } from './dialects.ts';
-import { EventFrameReader } from './engine-protocol.ts';
+import { EventFrameReader } from './event-frames.ts';
 import type { ConnectionUser, ReplicaConnections } from './replica-connections.ts';
 import {
   AccessDenied,

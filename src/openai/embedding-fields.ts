@@ -1,6 +1,7 @@
 import { choice, number, structured, type Field } from './field.ts';
 import { model, user } from './fields.ts';
-import { MAX_BODY_VALUES, type ValueBounds } from './json-body.ts';
+import { MAX_BODY_VALUES } from './json-body.ts';
+import { type ValueBounds } from './../protocol.ts';
 
 /** The fields of `POST /v1/embeddings`. */
 

@@ -1,4 +1,9 @@
-import { REASONING_EFFORTS, type CompletionKind, type SamplingNumber } from '../generation.ts';
+import {
+  MAX_TOOL_CALLS,
+  REASONING_EFFORTS,
+  type CompletionKind,
+  type SamplingNumber,
+} from '../generation.ts';
 import {
   boolean,
   number,
@@ -253,8 +258,6 @@ export const MAX_TOOLS_CHARACTERS = 1_048_576;
 export const MAX_TOOL_DESCRIPTION = 65_536;
 /** Names of functions and response formats. */
 export const NAME = /^[A-Za-z0-9_-]{1,64}$/;
-/** Calls per message. */
-export const MAX_TOOL_CALLS = 128;
 /** Maximum length of the ID of a call, in code points. */
 export const MAX_CALL_ID = 256;
 /** Variables of a chat template. */

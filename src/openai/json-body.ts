@@ -1,4 +1,5 @@
 import { ServiceError } from '../errors.ts';
+import type { ValueBounds } from '../protocol.ts';
 import { CHARACTER_BYTES, HEADER_BYTES, SLOT_BYTES } from './json-heap.ts';
 import { parseExactBody, type ExactNumber } from '../exact-json.ts';
 
@@ -7,13 +8,6 @@ const MAX_BODY_DEPTH = 64;
 
 /** Maximum number of values in a body. `JSON.parse` needs up to half a microsecond for each. */
 export const MAX_BODY_VALUES = 50_000;
-
-/** Maximum numbers of values. */
-export interface ValueBounds {
-  readonly values: number;
-  /** Strings, including the names of members, arrays and objects. They cost more than numbers. */
-  readonly notNumbers: number;
-}
 
 /** Returns bounds for values of any type. Each can have a name, which is a string too. */
 export function valueBounds(values: number): ValueBounds {

@@ -3,13 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { ServiceError } from '../errors.ts';
 import { hasRawNumber, restoreExact, type ExactNumber } from '../exact-json.ts';
-import {
-  MAX_BODY_VALUES,
-  parseJsonBody,
-  valueBounds,
-  type JsonMemory,
-  type ValueBounds,
-} from './json-body.ts';
+import { MAX_BODY_VALUES, parseJsonBody, valueBounds, type JsonMemory } from './json-body.ts';
+import { type ValueBounds } from './../protocol.ts';
 import type { PackedResponse } from './packed-response.ts';
 import { readVectors, type VectorList } from './vectors.ts';
 

@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts';
-import type { Message, Role, ToolCall } from '../generation.ts';
+import { MAX_TOOL_CALLS, type Message, type Role, type ToolCall } from '../generation.ts';
 import type { Field } from './field.ts';
 import * as fields from './fields.ts';
 import { Content, readImageDetail, readImageUrl, textOnly } from './images.ts';
@@ -218,7 +218,7 @@ function textOf(message: RequestBody, field: Field, path: string): string {
 function parseToolCalls(value: unknown, path: string, budget: JsonBudget, notes: Notes): ToolCall[] {
   if (value === null) return [];
   if (!Array.isArray(value)) throw wrongType(path, 'an array', value);
-  if (value.length > fields.MAX_TOOL_CALLS) throw wrongValue(path, `at most ${fields.MAX_TOOL_CALLS} calls`);
+  if (value.length > MAX_TOOL_CALLS) throw wrongValue(path, `at most ${MAX_TOOL_CALLS} calls`);
   const ids = new Set<string>();
   return value.map((element, index) => {
     const call = parseToolCall(element, `${path}[${index}]`, budget, notes);

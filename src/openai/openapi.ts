@@ -5,7 +5,8 @@ import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, MAX_TOOLS, NAME } f
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from './field.ts';
 import { MAX_IMAGE_PIXELS, MAX_IMAGE_URL } from './images.ts';
-import { bodyBounds, type ValueBounds } from './json-body.ts';
+import { bodyBounds } from './json-body.ts';
+import { type ValueBounds } from './../protocol.ts';
 import {
   ANNOTATIONS,
   MAX_SCHEMA_CHARACTERS,

@@ -1,7 +1,7 @@
 import type { TextEvent, TokenLogprob } from '../generation.ts';
 import { readObject } from './invalid-response.ts';
-import { readLogprobs } from './logprobs.ts';
-import { writeArguments } from './tool-call-reader.ts';
+import { readLogprobs } from './logprobs-reader.ts';
+import { writeArguments } from './tool-arguments.ts';
 import { jsonObject, type JsonObject } from './values.ts';
 
 /** Tokens whose log probabilities are one part: about a millisecond of parsing. */

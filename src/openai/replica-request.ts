@@ -22,7 +22,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../generation.ts';
-import type { RefusableField } from './error-body.ts';
+import type { RefusableField } from './replica-error.ts';
 
 interface ReplicaRequestOptions {
   /** Name of the model on the replica. */

@@ -8,15 +8,16 @@ import {
   type GenerationEvent,
   type PrefillEvent,
 } from '../generation.ts';
-import { readErrorFrame } from './error-body.ts';
+import { readErrorFrame } from './replica-error.ts';
 import { incompleteResponse, invalidResponse, parseObject } from './invalid-response.ts';
 import { ChunkTemplate } from './chunk-template.ts';
 import { MAX_EVENT_BYTES, SseParseError, SseParser, type ServerSentEvent } from './sse.ts';
-import { readCount, readUsage, UsageMeter, type ReceivedTokens } from './usage.ts';
-import { asList, asText, jsonObject } from './values.ts';
-import { readLogprobs } from './logprobs.ts';
+import { readUsage, UsageMeter, type ReceivedTokens } from './usage-meter.ts';
+import { asList, asText, jsonObject, readCount } from './values.ts';
+import { readLogprobs } from './logprobs-reader.ts';
 import { unpackLogprobs, type PackedLogprobs, type PackedResponse } from './packed-response.ts';
-import { readToolCalls, ToolCallReader, writeArguments, type ReplicaCall } from './tool-call-reader.ts';
+import { writeArguments } from './tool-arguments.ts';
+import { readToolCalls, ToolCallReader, type ReplicaCall } from './tool-call-reader.ts';
 import { WellFormedText } from './well-formed-text.ts';
 
 const ONE_TOKEN: ReceivedTokens = { tokens: 1, reasoningTokens: 0 };

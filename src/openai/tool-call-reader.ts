@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto';
-import { parseExactJson } from '../exact-json.ts';
 import type { EngineEvent } from '../generation.ts';
+import { createToolCallId } from '../tool-call-id.ts';
 import { invalidResponse } from './invalid-response.ts';
 import { JsonScanner } from './json-scanner.ts';
-import { asList, asText, jsonObject } from './values.ts';
+import { asCalls } from './tool-arguments.ts';
+import { asText } from './values.ts';
 import { WellFormedText } from './well-formed-text.ts';
 
 /** Limits for responses of a replica: the calls of a choice, and the length of an ID or a name. */
@@ -34,37 +34,6 @@ export function readToolCalls(value: unknown, whole: boolean): readonly ReplicaC
     const part = readCall(call);
     return whole ? { ...part, index: position } : part;
   });
-}
-
-/**
- * Replaces arguments that are not texts (TGI sends objects) with their JSON. `json` is the text of the chunk or response,
- * from which numbers keep their digits.
- */
-export function writeArguments(reply: object, json: string): void {
-  let exact: readonly Record<string, unknown>[] | null = null;
-  for (const [position, called] of functionsOf(reply).entries()) {
-    const { arguments: value = null } = called;
-    if (value === null || typeof value === 'string') continue;
-    exact ??= functionsOf(parseExactJson(json));
-    called['arguments'] = JSON.stringify(exact[position]?.['arguments']);
-  }
-}
-
-/** Returns the functions that a chunk or a response calls. */
-function functionsOf(reply: unknown): readonly Record<string, unknown>[] {
-  const functions: Record<string, unknown>[] = [];
-  for (const choice of asList(jsonObject(reply)['choices'])) {
-    const { delta, message } = jsonObject(choice);
-    const { tool_calls: calls } = jsonObject(delta ?? message);
-    for (const call of asCalls(calls)) functions.push(jsonObject(jsonObject(call)['function']));
-  }
-  return functions;
-}
-
-/** Older releases of TGI send one object in a delta. */
-function asCalls(value: unknown): readonly unknown[] {
-  if (value === undefined || value === null) return [];
-  return Array.isArray(value) ? value : [value];
 }
 
 interface WireCall {
@@ -277,9 +246,4 @@ function startsNextCall(part: ReplicaCall, call: Call): boolean {
   // Some servers give parallel calls the same index, and others give each part of a call a new ID.
   if (part.index !== null && call.index !== null) return otherId && part.name !== null;
   return part.id === null || call.id === null ? part.name !== null && call.named : otherId;
-}
-
-/** Creates a random ID of a tool call: `call_` and 24 characters, like OpenAI's. */
-export function createToolCallId(): string {
-  return `call_${randomBytes(12).toString('hex')}`;
 }

@@ -20,6 +20,11 @@ export function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
+/** Returns a whole number, or null for any other value. */
+export function readCount(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
+}
+
 /** Parses a JSON object. Returns `{}` for any other text. */
 export function parseJsonObject(text: string): JsonObject {
   try {

@@ -5,12 +5,12 @@ import {
   checkEngineVersion,
   ENGINE_PROTOCOL,
   engineRequest,
-  EventFrameReader,
   formatErrorFrame,
   formatFrame,
   KEEP_ALIVE_FRAME,
   readEngineRequest,
 } from '../../src/engine/engine-protocol.ts';
+import { EventFrameReader } from '../../src/engine/event-frames.ts';
 import { ServiceError } from '../../src/errors.ts';
 import {
   FINISH_REASONS,

@@ -13,10 +13,10 @@ import {
   ENGINE_PROTOCOL,
   engineRequest,
   EVENT_FRAMES,
-  EventFrameReader,
   GENERATE_PATH,
   KEEP_ALIVE_FRAME,
 } from '../../src/engine/engine-protocol.ts';
+import { EventFrameReader } from '../../src/engine/event-frames.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERRORS, ServiceError, type ErrorCode } from '../../src/errors.ts';
-import { errorBody, isAccessDenied, readErrorBody } from '../../src/openai/error-body.ts';
+import { errorBody } from '../../src/openai/error-body.ts';
+import { isAccessDenied, readErrorBody } from '../../src/openai/replica-error.ts';
 
 test('an error body always has all four fields', () => {
   const error = new ServiceError('invalid_value', "'n' must be 1 to 16.", {

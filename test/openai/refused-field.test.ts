@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { readRefusedField } from '../../src/openai/error-body.ts';
+import { readRefusedField } from '../../src/openai/replica-error.ts';
 
 const read = (status: number, body: object) => readRefusedField(status, JSON.stringify(body));
 

@@ -11,7 +11,7 @@ import {
   type TokenLogprob,
   type Usage,
 } from '../../src/generation.ts';
-import { UsageMeter } from '../../src/openai/usage.ts';
+import { UsageMeter } from '../../src/openai/usage-meter.ts';
 import { packResponse } from '../../src/openai/packed-response.ts';
 import { readPackedResponse, readResponse, StreamReader } from '../../src/openai/response-reader.ts';
 import { ResponseBuilder, StreamFormatter } from '../../src/openai/response.ts';

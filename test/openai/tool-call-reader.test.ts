@@ -5,7 +5,7 @@ import { ServiceError } from '../../src/errors.ts';
 import type { EngineEvent } from '../../src/generation.ts';
 import { packResponse } from '../../src/openai/packed-response.ts';
 import { readPackedResponse, readResponse, StreamReader } from '../../src/openai/response-reader.ts';
-import { UsageMeter } from '../../src/openai/usage.ts';
+import { UsageMeter } from '../../src/openai/usage-meter.ts';
 import { finish, refuses, token, toolArguments, toolCall } from './samples.ts';
 
 type Part = Record<string, unknown>;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import type { Usage } from '../../src/generation.ts';
-import { UsageMeter } from '../../src/openai/usage.ts';
+import { UsageMeter } from '../../src/openai/usage-meter.ts';
 
 const usage = (
   promptTokens: number,

@@ -1,5 +1,4 @@
-import type { FinishReason, TokenLogprob } from '../../generation.ts';
-import { MAX_TOOL_CALLS } from '../../openai/fields.ts';
+import { MAX_TOOL_CALLS, type FinishReason, type TokenLogprob } from '../../generation.ts';
 import { CharacterAssembler } from './character-assembler.ts';
 import { SequenceMatcher } from './sequence-matcher.ts';
 import {

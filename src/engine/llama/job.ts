@@ -7,7 +7,7 @@ import type {
   TokenLogprob,
   ToolEvent,
 } from '../../generation.ts';
-import { createToolCallId } from '../../openai/tool-call-reader.ts';
+import { createToolCallId } from '../../tool-call-id.ts';
 import type { NativeSampler } from './binding.ts';
 import type { ChoiceOutput, ChoicePart } from './choice-output.ts';
 import type { Drafter } from './drafter.ts';

@@ -4,7 +4,6 @@ import { promptTexts, type ChatRequest, type GenerationRequest } from '../../gen
 import type { Log } from '../../log.ts';
 import type { GgufInfo } from '../../models/gguf.ts';
 import type { NativeModel } from './binding.ts';
-import type { LoadedModel } from './load-model.ts';
 import { type PromptText, promptText, type ReservedTokens, trustedText } from './prompt-text.ts';
 import { RenderingWork } from './template-environment.ts';
 import { type RenderedText, TemplateThread } from './template-thread.ts';
@@ -45,7 +44,10 @@ export class PromptTokenizer implements AsyncDisposable {
       vocabulary,
       template,
       info,
-    }: Pick<LoadedModel, 'model' | 'vocabulary' | 'template'> & {
+    }: {
+      model: NativeModel;
+      vocabulary: Vocabulary;
+      template: ChatTemplate | null;
       info: Pick<GgufInfo, 'preTokenizer' | 'contextTokens'>;
     },
     slotTokens: number,

@@ -11,7 +11,7 @@ import {
   type Logprob,
   type TokenLogprob,
 } from '../../generation.ts';
-import { createToolCallId } from '../../openai/tool-call-reader.ts';
+import { createToolCallId } from '../../tool-call-id.ts';
 import { SequenceMatcher } from '../llama/sequence-matcher.ts';
 import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
 

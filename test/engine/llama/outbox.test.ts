@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import { EventFrameReader, formatFrame } from '../../../src/engine/engine-protocol.ts';
+import { formatFrame } from '../../../src/engine/engine-protocol.ts';
+import { EventFrameReader } from '../../../src/engine/event-frames.ts';
 import { Job } from '../../../src/engine/llama/job.ts';
 import { Outbox } from '../../../src/engine/llama/outbox.ts';
 import type { TokenLogprob, EngineEvent } from '../../../src/generation.ts';
