@@ -8,13 +8,13 @@
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import * as fc from '../test/support/fast-check.ts';
-import { loadBackend } from '../src/engine/llama/backend.ts';
-import { NativeModel } from '../src/engine/llama/binding.ts';
-import { TokenSample } from '../src/engine/llama/grammar-work.ts';
-import { toGbnf } from '../src/engine/llama/grammar.ts';
-import { ServiceError } from '../src/errors.ts';
-import { SILENT } from '../src/log.ts';
-import { checkJsonSchema } from '../src/openai/json-schema.ts';
+import { loadBackend } from '../src/engine/llama/native/backend.ts';
+import { NativeModel } from '../src/engine/llama/native/binding.ts';
+import { TokenSample } from '../src/engine/llama/grammar/grammar-work.ts';
+import { toGbnf } from '../src/engine/llama/output/response-grammar.ts';
+import { ServiceError } from '../src/core/errors.ts';
+import { SILENT } from '../src/support/log.ts';
+import { checkJsonSchema } from '../src/json/json-schema.ts';
 import { hostileSchemas, STALLING_SCHEMAS } from '../test/support/hostile-schemas.ts';
 import { quantile } from './statistics.ts';
 

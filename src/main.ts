@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { addSettings } from './commands/settings.ts';
-import { OLDEST_NODE, VERSION } from './version.ts';
-import { PROGRAM } from './program-name.ts';
+import { OLDEST_NODE, VERSION } from './support/version.ts';
+import { PROGRAM } from './support/program-name.ts';
 
 /**
  * Parses the command line, then loads and runs one file of `commands/`. Exit codes: 0 success, 1 failure, 2 invalid
@@ -49,7 +49,7 @@ type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (
 async function main(args: readonly string[]): Promise<void> {
   const { http_proxy, HTTP_PROXY, https_proxy, HTTPS_PROXY } = process.env;
   if (http_proxy || HTTP_PROXY || https_proxy || HTTPS_PROXY)
-    (await import('./proxy-agent.ts')).useProxies(process.env);
+    (await import('./support/proxy-agent.ts')).useProxies(process.env);
   const program = new Command('sluice')
     .description('An OpenAI-compatible inference service with embedded llama.cpp.')
     .version(VERSION)

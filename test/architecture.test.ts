@@ -6,28 +6,80 @@ import { test } from 'node:test';
 const root = join(import.meta.dirname, '..');
 const source = join(root, 'src');
 
-/** The folders that each folder may import. ARCHITECTURE.md has the same table. */
+/** The rooms of `src`, and which others each of them may import. ARCHITECTURE.md has the same table. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
-  openai: [],
-  responses: ['openai'],
-  anthropic: ['openai'],
+  core: [],
+  support: [],
+  json: [],
+  protocols: ['json'],
+  'protocols/openai': ['json', 'protocols'],
+  'protocols/responses': ['json', 'protocols', 'protocols/openai'],
+  'protocols/anthropic': ['json', 'protocols', 'protocols/openai'],
   models: [],
-  engine: ['openai', 'models'],
+  engine: ['json', 'models', 'protocols', 'protocols/openai'],
+  'engine/llama': [
+    'models',
+    'engine',
+    'engine/llama/native',
+    'engine/llama/prompt',
+    'engine/llama/output',
+    'engine/llama/decode',
+    'engine/llama/conversations',
+    'engine/llama/embeddings',
+    'engine/llama/tool-calls',
+  ],
+  'engine/llama/native': ['models'],
+  'engine/llama/grammar': ['json'],
+  'engine/llama/tool-calls': ['json', 'engine/llama/grammar'],
+  'engine/llama/prompt': ['json', 'models', 'engine/llama/native', 'engine/llama/tool-calls'],
+  'engine/llama/output': [
+    'json',
+    'engine/llama/native',
+    'engine/llama/grammar',
+    'engine/llama/tool-calls',
+    'engine/llama/prompt',
+  ],
+  'engine/llama/conversations': ['models', 'engine', 'engine/llama/native'],
+  'engine/llama/embeddings': ['engine/llama/native', 'engine/llama/prompt'],
+  'engine/llama/decode': [
+    'engine',
+    'engine/llama/native',
+    'engine/llama/prompt',
+    'engine/llama/output',
+    'engine/llama/conversations',
+  ],
+  'engine/scripted': ['engine', 'engine/llama/tool-calls'],
+  replicas: ['json', 'engine', 'replicas/wire'],
+  'replicas/wire': ['json'],
   database: [],
   accounts: ['database'],
   alerts: ['accounts', 'database', 'identity', 'routing'],
   config: [],
   identity: ['accounts', 'database'],
-  routing: ['engine'],
-  serving: ['routing', 'engine', 'models', 'database', 'accounts'],
-  inference: ['routing', 'accounts', 'engine'],
+  routing: ['engine', 'replicas'],
+  serving: [
+    'routing',
+    'replicas',
+    'engine',
+    'engine/llama',
+    'engine/llama/native',
+    'engine/llama/conversations',
+    'engine/scripted',
+    'models',
+    'database',
+    'accounts',
+  ],
+  inference: ['routing', 'replicas', 'engine', 'accounts', 'json'],
   metrics: [],
   tracing: [],
   http: [
     'inference',
-    'openai',
-    'responses',
-    'anthropic',
+    'json',
+    'protocols',
+    'protocols/openai',
+    'protocols/responses',
+    'protocols/anthropic',
+    'replicas/wire',
     'accounts',
     'identity',
     'routing',
@@ -37,16 +89,17 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'alerts',
   ],
   commands: [
-    'openai',
     'models',
     'engine',
+    'engine/llama',
+    'engine/llama/native',
+    'engine/scripted',
     'database',
     'accounts',
     'config',
     'identity',
     'routing',
     'serving',
-    'inference',
     'http',
     'alerts',
   ],
@@ -79,30 +132,11 @@ const CONSOLE_MAY_IMPORT: Record<string, readonly string[]> = {
   ],
 };
 
-/** Types and values that every folder may import. */
-const SHARED = new Set([
-  'generation.ts',
-  'protocol.ts',
-  'features.ts',
-  'errors.ts',
-  'log.ts',
-  'secret.ts',
-  'version.ts',
-  'program-name.ts',
-  'nearest.ts',
-  'notes.ts',
-  'event-stream.ts',
-  'deadline.ts',
-  'connection-watch.ts',
-  'file-lock.ts',
-  'exact-json.ts',
-  'tool-call-id.ts',
-  'proxy-agent.ts',
-  'config/schema.ts',
-  'config/alerts.ts',
-  'config/model.ts',
-  'config/plan.ts',
-]);
+/** The rooms that every room may import: types, values and helpers. */
+const SHARED_ROOMS = new Set(['core', 'support']);
+
+/** Files of other rooms that every room may import. */
+const SHARED = new Set(['config/schema.ts', 'config/alerts.ts', 'config/model.ts', 'config/plan.ts']);
 
 /** The composition roots, which may import everything. */
 const ROOTS = new Set(['main.ts', 'service.ts']);
@@ -137,13 +171,41 @@ const consoleImports = importsOf(consoleSource, consoleFiles);
 
 const folderOf = (file: string) => (file.includes('/') ? (file.split('/')[0] ?? '') : '');
 
-test('folders import only what the table allows', () => {
+/** Returns the deepest room of the table that has the file; '' for the loose files. */
+function roomOf(file: string): string {
+  const folders = file.split('/').slice(0, -1);
+  while (folders.length > 0 && MAY_IMPORT[folders.join('/')] === undefined) folders.pop();
+  return folders.join('/');
+}
+
+test('rooms import only what the table allows', () => {
   const forbidden = imports.filter(({ from, to }) => {
-    if (ROOTS.has(from) || SHARED.has(to) || folderOf(from) === folderOf(to)) return false;
-    if (folderOf(from) === 'commands' && ROOTS.has(to)) return false;
-    return !(MAY_IMPORT[folderOf(from)]?.includes(folderOf(to)) ?? false) && folderOf(from) !== '';
+    const [own, other] = [roomOf(from), roomOf(to)];
+    if (ROOTS.has(from) || own === other || SHARED.has(to)) return false;
+    if (SHARED_ROOMS.has(other)) return SHARED_ROOMS.has(own);
+    if (own === 'commands' && ROOTS.has(to)) return false;
+    return !(MAY_IMPORT[own]?.includes(other) ?? false);
   });
   assert.deepEqual(forbidden, []);
+});
+
+test('the table of rooms allows nothing that is not used', () => {
+  const used = new Set(imports.map(({ from, to }) => `${roomOf(from)} -> ${roomOf(to)}`));
+  const unused = Object.entries(MAY_IMPORT).flatMap(([own, others]) =>
+    others.filter((other) => !used.has(`${own} -> ${other}`)).map((other) => `${own} -> ${other}`),
+  );
+  assert.deepEqual(unused, []);
+});
+
+test('no circle of rooms', () => {
+  const done = new Set<string>();
+  const walk = (room: string, path: readonly string[]): void => {
+    assert.ok(!path.includes(room), `circle: ${[...path, room].join(' -> ')}`);
+    if (done.has(room)) return;
+    for (const other of MAY_IMPORT[room] ?? []) walk(other, [...path, room]);
+    done.add(room);
+  };
+  for (const room of Object.keys(MAY_IMPORT)) walk(room, []);
 });
 
 test('folders of the console import only what their table allows', () => {
@@ -206,9 +268,14 @@ test('every path that a tool names exists', () => {
 });
 
 test('the tables have every folder', () => {
-  const foldersOf = (all: readonly string[]) => [...new Set(all.map(folderOf))].filter((name) => name !== '');
-  assert.deepEqual(foldersOf(files).sort(), Object.keys(MAY_IMPORT).sort());
-  assert.deepEqual(foldersOf(consoleFiles).sort(), Object.keys(CONSOLE_MAY_IMPORT).sort());
+  const namesOf = (all: readonly string[], nameOf: (file: string) => string) =>
+    [...new Set(all.map(nameOf))].filter((name) => name !== '');
+  assert.deepEqual(namesOf(files, roomOf).sort(), Object.keys(MAY_IMPORT).sort());
+  assert.deepEqual(namesOf(consoleFiles, folderOf).sort(), Object.keys(CONSOLE_MAY_IMPORT).sort());
+  assert.deepEqual(
+    files.filter((file) => roomOf(file) === '' && !ROOTS.has(file)),
+    [],
+  );
 });
 
 test('ARCHITECTURE.md has the same tables', () => {
@@ -247,9 +314,9 @@ test('the contract of the management API depends neither on Node nor on other pa
     'accounts/ledger/request-notes.ts',
     'accounts/ledger/roll-ups.ts',
     'config/plan.ts',
+    'core/errors.ts',
+    'core/generation.ts',
     'database/ledger-columns.ts',
-    'errors.ts',
-    'generation.ts',
   ]);
   for (const file of reached) {
     assert.doesNotMatch(readFileSync(join(source, file), 'utf8'), /from '(?!\.|zod')/, file);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { describe, test } from 'node:test';
-import { isSpareConnection, keepConnection, watchConnections } from '../src/connection-watch.ts';
+import { isSpareConnection, keepConnection, watchConnections } from '../src/support/connection-watch.ts';
 
 const TIMEOUTS = { requestMs: 60_000, stallMs: 60_000, idleMs: 60_000 };
 

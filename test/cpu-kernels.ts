@@ -14,7 +14,7 @@ import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
-import { packagesOf } from '../src/engine/llama/backend.ts';
+import { packagesOf } from '../src/engine/llama/native/backend.ts';
 import type { LoadedKernels } from './cpu-kernels-hook.ts';
 import { temporaryFolder } from './harness.ts';
 import { filesOf } from './parts.ts';
@@ -117,8 +117,8 @@ function ownLibrary(): string | undefined {
 
 /** Starts the engine's backend in a process. */
 function loadBackend(env: NodeJS.ProcessEnv) {
-  const load = `import { loadBackend } from './src/engine/llama/backend.ts';
-    import { SILENT } from './src/log.ts';
+  const load = `import { loadBackend } from './src/engine/llama/native/backend.ts';
+    import { SILENT } from './src/support/log.ts';
     await loadBackend(SILENT);`;
   return spawnSync(process.execPath, ['--input-type=module-typescript', '--eval', load], {
     cwd: ROOT,

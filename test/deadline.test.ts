@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { Deadline, tickEvery } from '../src/deadline.ts';
+import { Deadline, tickEvery } from '../src/support/deadline.ts';
 import { blockProcess } from './harness.ts';
 
 const server = createServer().listen(0, '127.0.0.1');

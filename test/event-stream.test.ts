@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { StalledError, watchConnections } from '../src/connection-watch.ts';
-import { EventStream, KEEP_ALIVE, WriteQueue } from '../src/event-stream.ts';
+import { StalledError, watchConnections } from '../src/support/connection-watch.ts';
+import { EventStream, KEEP_ALIVE, WriteQueue } from '../src/support/event-stream.ts';
 
 const STALL_MS = 1000;
 /** Interval of `watchConnections`. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { withRecommended } from '../src/features.ts';
-import type { Dialect, RecommendedSampling } from '../src/generation.ts';
-import { chat } from './openai/samples.ts';
+import { withRecommended } from '../src/core/features.ts';
+import type { Dialect, RecommendedSampling } from '../src/core/generation.ts';
+import { chat } from './protocols/openai/samples.ts';
 
 const RECOMMENDED: RecommendedSampling = {
   temperature: 0.6,

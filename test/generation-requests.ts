@@ -1,4 +1,4 @@
-import { NO_OUTPUT, type Sampling } from '../src/generation.ts';
+import { NO_OUTPUT, type Sampling } from '../src/core/generation.ts';
 
 /** The defaults of requests. */
 export const NEUTRAL: Sampling = NO_OUTPUT.sampling;

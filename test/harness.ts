@@ -97,7 +97,7 @@ export async function openService(
       import('./support/in-process-engine.ts'),
       import('../src/config/load.ts'),
       import('../src/config/home.ts'),
-      import('../src/log.ts'),
+      import('../src/support/log.ts'),
     ]);
   await using owned = new AsyncDisposableStack();
   const { path: home } = owned.use(await temporaryFolder(memoryFolder()));

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from './support/fast-check.ts';
-import { imagesOfMessage, type Message } from '../src/generation.ts';
-import { Notes } from '../src/notes.ts';
-import { read as readMessages } from './anthropic/samples.ts';
+import { imagesOfMessage, type Message } from '../src/core/generation.ts';
+import { Notes } from '../src/core/notes.ts';
+import { read as readMessages } from './protocols/anthropic/samples.ts';
 import { PIXEL } from './images/samples.ts';
-import { CALLER, chat } from './openai/samples.ts';
-import { read as readResponses, sealing } from './responses/samples.ts';
+import { CALLER, chat } from './protocols/openai/samples.ts';
+import { read as readResponses, sealing } from './protocols/responses/samples.ts';
 
 /** A text, and whether an image follows it. */
 interface Said {

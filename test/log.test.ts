@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import * as fc from './support/fast-check.ts';
-import { openLog, type LogLevel } from '../src/log.ts';
+import { openLog, type LogLevel } from '../src/support/log.ts';
 
-const LOG = JSON.stringify(join(import.meta.dirname, '../src/log.ts'));
+const LOG = JSON.stringify(join(import.meta.dirname, '../src/support/log.ts'));
 
 /** Runs statements with a `log` in a process and returns the lines of its standard error. */
 async function logOf(statements: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { Secret } from '../src/secret.ts';
+import { Secret } from '../src/support/secret.ts';
 import type { ServiceProcess, TestService } from './harness.ts';
 
 /** A key of an account. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { didYouMean, misspelled, nearest, rankNames } from '../src/nearest.ts';
+import { didYouMean, misspelled, nearest, rankNames } from '../src/support/nearest.ts';
 
 test('the nearest name differs by case, separators or two typing errors, or contains the given name', () => {
   const known = ['slots', 'contextTokens', 'file', 'drainMs', 'n'];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Notes } from '../src/notes.ts';
+import { Notes } from '../src/core/notes.ts';
 
 test('the header of notes is printable ASCII of at most 1 KB, then a count', () => {
   const notes = new Notes();

@@ -1,4 +1,4 @@
-import type { ChatRequest, Message } from '../src/generation.ts';
+import type { ChatRequest, Message } from '../src/core/generation.ts';
 import { chat } from './engine/requests.ts';
 import { COLOR, OFF } from './model/lamp-tools.ts';
 

@@ -8,12 +8,12 @@ import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { TracingConfig } from '../src/config/schema.ts';
 import { ReplicaRefused } from '../src/engine/engine.ts';
-import { HttpReplicaClient } from '../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../src/replicas/replica-client.ts';
 import { OtlpExporter } from '../src/tracing/otlp.ts';
-import { proxyOf } from '../src/proxy-agent.ts';
+import { proxyOf } from '../src/support/proxy-agent.ts';
 import { chat, collect, NEVER_ABORTED } from './engine/requests.ts';
-import { openScripted, REPLICA } from './engine/replicas.ts';
-import { SILENT } from '../src/log.ts';
+import { openScripted, REPLICA } from './replicas/replicas.ts';
+import { SILENT } from '../src/support/log.ts';
 import { dropSettings } from './support/environment.ts';
 
 dropSettings();

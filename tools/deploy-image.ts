@@ -14,7 +14,7 @@ import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_MODEL_ID } from '../src/config/schema.ts';
-import { VERSION } from '../src/version.ts';
+import { VERSION } from '../src/support/version.ts';
 import { temporaryFolder, until } from '../test/harness.ts';
 import { freePort } from '../test/support/server-process.ts';
 

@@ -14,8 +14,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Route } from 'playwright-core';
-import { ServiceError } from '../src/errors.ts';
-import { errorBody } from '../src/openai/error-body.ts';
+import { ServiceError } from '../src/core/errors.ts';
+import { errorBody } from '../src/core/error-body.ts';
 import type { OpenedService } from '../test/harness.ts';
 import { OPERATOR, setupLink } from '../test/operator.ts';
 import {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { openDatabase, type Database } from '../src/database/database.ts';
-import { Secret } from '../src/secret.ts';
+import { Secret } from '../src/support/secret.ts';
 import { startPostgres, startValkey, type TestServer } from '../test/support/server-process.ts';
 import { createAccounts, type TortureCaller } from './accounts.ts';
 import { startFalseUsageReplica, startLimitedReplica, type LimitedReplica } from './false-usage-replica.ts';

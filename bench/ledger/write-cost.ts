@@ -3,7 +3,7 @@ import { openLedger } from '../../src/accounts/ledger/open-ledger.ts';
 import type { OpenedRow, RunningCounts } from '../../src/accounts/ledger/ledger.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { Database } from '../../src/database/database.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { median } from '../statistics.ts';
 
 export interface WriteCost {

@@ -7,8 +7,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { json } from 'node:stream/consumers';
 import { sendJson } from '../../src/engine/server.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { Notes } from '../../src/notes.ts';
-import { CHAT } from '../../src/openai/protocols.ts';
+import { Notes } from '../../src/core/notes.ts';
+import { CHAT } from '../../src/protocols/openai/protocols.ts';
 
 const MODEL = 'bench/model';
 const CONTEXT_TOKENS = 32_768;

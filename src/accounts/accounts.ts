@@ -3,7 +3,7 @@ import type { Selectable, Transaction } from 'kysely';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './bounds.ts';
 import { readPage, type Page, type PageQuery } from './page.ts';

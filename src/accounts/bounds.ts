@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 
 /** Default number of items on a page. */
 export const DEFAULT_PAGE = 50;

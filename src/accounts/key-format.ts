@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import { Secret } from '../secret.ts';
+import { Secret } from '../support/secret.ts';
 
 /**
  * Creates a key: `sk-sluice-`, 43 characters for 256 random bits, and a checksum of 6 characters. Secret scanners look

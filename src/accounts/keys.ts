@@ -5,9 +5,9 @@ import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
 import { ACCESS_RELOAD, CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
 import type { PlanLimits } from '../config/plan.ts';
-import { ServiceError } from '../errors.ts';
-import type { Log } from '../log.ts';
-import { Secret } from '../secret.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Log } from '../support/log.ts';
+import { Secret } from '../support/secret.ts';
 import { hashKey, isWellFormed, KEY_LENGTH } from './key-format.ts';
 import {
   readAccess,

@@ -1,6 +1,6 @@
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Schema } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { DEFAULT_PAGE, MAX_PAGE, MAX_PAGE_BYTES, POSITION_CURSOR } from './bounds.ts';
 
 /** Selects a page of a list. */

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConfigFile } from '../config/schema.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../support/log.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
 
 export interface Plan {

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
-import type { ServiceError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import type { ServiceError } from '../core/errors.ts';
+import type { Log } from '../support/log.ts';
 
 const MINUTE_MS = 60_000;
 const KEEP_MS = 7 * 86_400_000;

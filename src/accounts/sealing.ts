@@ -1,5 +1,5 @@
 import { decryptWith, encryptWith, type SecretKey, type SecretKeys } from '../database/secret-keys.ts';
-import type { Sealer } from '../protocol.ts';
+import type { Sealer } from '../core/protocol.ts';
 
 /** Length of the ID of the key before a sealed text, in hexadecimal digits. */
 const ID_LENGTH = 8;

@@ -1,6 +1,6 @@
 import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 
 /** The database as request handlers receive it; `http/` does not import `database/`. */
 export type AccountDatabase = Database;

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { DAY_MS, dayOf } from './ledger/days.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from './ledger/roll-ups.ts';
 import type { UsageQuery } from './ledger/usage.ts';

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Selectable, Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { getAccount, lockAccount, type AccountRow } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
 import { EMAIL, hasLength, MAX_EMAIL, MAX_MEMBERSHIPS, checkedName } from './bounds.ts';

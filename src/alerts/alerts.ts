@@ -6,7 +6,7 @@ import type { Plans } from '../accounts/plans.ts';
 import type { AlertsConfig } from '../config/alerts.ts';
 import type { Database } from '../database/database.ts';
 import { DatabaseError, loggable } from '../database/errors.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../support/log.ts';
 import { accountOfBudget, budgetConditions, keyConditions } from './account-conditions.ts';
 import type { Channel, Channels } from './channels.ts';
 import { HOST, InstanceConditions, type Observation } from './conditions.ts';

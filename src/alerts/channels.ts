@@ -1,9 +1,9 @@
 import type { Dispatcher } from 'undici';
 import type { AlertsConfig, WebhookConfig } from '../config/alerts.ts';
 import type { Mailer } from '../identity/mailer.ts';
-import { proxyAgent, requestWithProxy } from '../proxy-agent.ts';
-import type { Secret } from '../secret.ts';
-import { VERSION } from '../version.ts';
+import { proxyAgent, requestWithProxy } from '../support/proxy-agent.ts';
+import type { Secret } from '../support/secret.ts';
+import { VERSION } from '../support/version.ts';
 import { signedHeaders } from './signature.ts';
 import type { Alert, MessageEvent } from './store.ts';
 import { treatmentOf } from './types.ts';

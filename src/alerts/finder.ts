@@ -1,5 +1,5 @@
 import { loggable } from '../database/errors.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../support/log.ts';
 import type { Condition } from './types.ts';
 
 /** What a search found. */

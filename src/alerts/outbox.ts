@@ -1,6 +1,6 @@
 import { loggable } from '../database/errors.ts';
 import { withoutAddresses } from '../identity/mailer.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../support/log.ts';
 import type { Channel, Channels, Message } from './channels.ts';
 import type { AlertStore, ClaimedMessage, LocalMessage, Outcome } from './store.ts';
 

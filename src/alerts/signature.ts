@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { WEBHOOK_SECRET } from '../config/alerts.ts';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 
 /**
  * Returns the headers of Standard Webhooks (https://www.standardwebhooks.com) for a message. The signature is the

@@ -6,7 +6,7 @@ import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from '../
 import { ALERT_TYPES } from '../config/alerts.ts';
 import type { Database } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { isAlertType, treatmentOf, type Condition } from './types.ts';
 
 /** Maximum alerts that fire at a time. Others fire when some are resolved. */

@@ -15,7 +15,7 @@ import type { Database } from '../database/database.ts';
 import { accountJson } from '../http/api/json.ts';
 import { commandLineActor, openConfiguredDatabase, loadPlans } from './open.ts';
 import { note, print, printJson, printTable, shortTime } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice accounts …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {

@@ -8,8 +8,8 @@ import { isAlertType } from '../alerts/types.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
 import { alertJson } from '../http/api/alerts.ts';
 import { Mailer } from '../identity/mailer.ts';
-import { SILENT } from '../log.ts';
-import { PROGRAM } from '../program-name.ts';
+import { SILENT } from '../support/log.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { commandLineActor, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
 

@@ -5,7 +5,7 @@ import { everyItem } from '../accounts/page.ts';
 import { auditJson } from '../http/api/json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice audit list`: prints the audit log. */
 export function register(program: Command): void {

@@ -3,9 +3,9 @@ import { stringify } from 'yaml';
 import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
 import { DatabaseError } from '../database/errors.ts';
-import { didYouMean } from '../nearest.ts';
+import { didYouMean } from '../support/nearest.ts';
 import { note, print } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice config check|print`: checks or prints the settings without starting the service. */
 export function register(program: Command): void {

@@ -9,7 +9,7 @@ import { exitOnSignals, interruptible } from './interruptible.ts';
 import { noteMigrationWait } from './open.ts';
 import { note } from './output.ts';
 import { bar, Terminal } from './progress-bar.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice database …`: migrates, copies or restores the database. Only `restore` needs the service to be stopped. */
 export function register(program: Command): void {

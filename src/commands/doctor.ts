@@ -11,8 +11,8 @@ import { ConfigError } from '../config/errors.ts';
 import { homeOf } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import type { Config, EngineConfig, ModelConfig } from '../config/schema.ts';
-import { PROGRAM } from '../program-name.ts';
-import { packagesOf } from '../engine/llama/backend.ts';
+import { PROGRAM } from '../support/program-name.ts';
+import { packagesOf } from '../engine/llama/native/backend.ts';
 import {
   AGENT_TOKENS,
   availableMemory,
@@ -22,8 +22,8 @@ import {
   planMemory,
   totalBytes,
   type PlannedModel,
-} from '../engine/llama/memory.ts';
-import { SILENT } from '../log.ts';
+} from '../models/memory.ts';
+import { SILENT } from '../support/log.ts';
 import { findModel, plannedModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
 import { PIP_COMMANDS } from '../models/pip-source.ts';
@@ -35,7 +35,7 @@ import { describeService, runningService } from '../database/service-lock.ts';
 import { assertNotMoved, sqlitePath } from '../database/database.ts';
 import { SecretKeys } from '../database/secret-keys.ts';
 import { checkSqlite } from '../database/sqlite.ts';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { note, print, printJson } from './output.ts';
 import { formatBytes } from './progress-bar.ts';
 import { isSluice } from './port.ts';

@@ -1,5 +1,5 @@
 import { homeOf, prepareHome } from '../config/home.ts';
-import { SILENT } from '../log.ts';
+import { SILENT } from '../support/log.ts';
 import { PullError } from '../models/errors.ts';
 import { ModelStore, type LocalModel } from '../models/store.ts';
 import { note } from './output.ts';

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { isPort, PORT_FORM } from '../config/address.ts';
 import type { Engine } from '../engine/engine.ts';
-import { KV_CACHES, type KvCache } from '../engine/llama/memory.ts';
+import { KV_CACHES, type KvCache } from '../models/memory.ts';
 import type { OpenedEngine } from '../engine/llama/open-engine.ts';
 import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { becomeEngineProcess } from '../engine/engine-process.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
-import { openLog } from '../log.ts';
-import { Secret } from '../secret.ts';
+import { openLog } from '../support/log.ts';
+import { Secret } from '../support/secret.ts';
 import { exitOnSignals } from './interruptible.ts';
 
 interface ServeFlags {

@@ -17,7 +17,7 @@ import {
 import { everyItem } from '../accounts/page.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
 import { iso } from '../http/api/json.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { KINDS } from '../accounts/limits/kinds.ts';
 import { limitFields, limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';

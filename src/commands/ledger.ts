@@ -10,7 +10,7 @@ import { MAX_MS, MAX_TOKENS } from '../http/api/contract/request-filters.ts';
 import { moment } from '../http/api/contract/schemas.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice ledger export`: streams the rows of the ledger. */
 export function register(program: Command): void {

@@ -1,9 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { InvalidArgumentError, type Command } from 'commander';
-import { availableMemory, planMemory, totalBytes } from '../engine/llama/memory.ts';
+import { availableMemory, planMemory, totalBytes } from '../models/memory.ts';
 import { loadConfig } from '../config/load.ts';
-import { ServiceError } from '../errors.ts';
-import { modelNamed } from '../nearest.ts';
+import { ServiceError } from '../core/errors.ts';
+import { modelNamed } from '../support/nearest.ts';
 import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/errors.ts';
 import { describeSource } from '../models/source.ts';
@@ -13,7 +13,7 @@ import { note, print, printJson, printTable } from './output.ts';
 import { download, MODEL_NAMES, openBar, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';
 import { formatBytes } from './progress-bar.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice models …`: manages model files and added models in the data directory, with or without a running service. */
 export function register(program: Command): void {

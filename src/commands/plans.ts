@@ -3,7 +3,7 @@ import { listPlanUsage } from '../accounts/accounts.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { openConfiguredDatabase, loadPlans } from './open.ts';
 import { printJson, printTable } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice plans list`: lists the configured plans and the number of accounts on each. */
 export function register(program: Command): void {

@@ -4,7 +4,7 @@ import { readRequest } from '../accounts/ledger/requests.ts';
 import { receiptJson, type ReceiptJson } from '../http/api/receipt-json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice receipt`: shows one request in detail. */
 export function register(program: Command): void {

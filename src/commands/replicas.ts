@@ -3,10 +3,10 @@ import { drainReplica, listDrainedReplicas, resumeReplica } from '../accounts/dr
 import { loadConfig } from '../config/load.ts';
 import { namedReplicas, embeddedName } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { iso } from '../http/api/json.ts';
 import { nodeOf, ModelTable } from '../serving/model-table.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { prepareHome } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import { runningService } from '../database/service-lock.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { ensureModel } from './added-models.ts';
 import { download, MODEL_NAMES, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';

@@ -3,7 +3,7 @@ import { prepareHome } from '../config/home.ts';
 import { databaseOf } from '../config/load.ts';
 import { secretKeyPath } from '../database/secret-keys.ts';
 import { rotateSecrets } from '../identity/stored-secrets.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { configuredSecretKeys, openConfiguredDatabase } from './open.ts';
 import { note } from './output.ts';
 

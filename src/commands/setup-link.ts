@@ -3,7 +3,7 @@ import { hasOperator } from '../accounts/users.ts';
 import { createSetupLink } from '../identity/setup.ts';
 import { addUrlOption, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, print } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice setup-link`: prints the link that creates the first operator, with or without a running service. */
 export function register(program: Command): void {

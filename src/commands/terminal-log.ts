@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { styleText } from 'node:util';
-import { logLineOf, type LogFields } from '../log.ts';
+import { logLineOf, type LogFields } from '../support/log.ts';
 import { printable } from './output.ts';
 
 /**

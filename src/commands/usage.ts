@@ -7,7 +7,7 @@ import { parseUsageQuery } from '../accounts/usage-query.ts';
 import type { Database } from '../database/database.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine, note, printJson, printTable } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice usage`: prints usage from the roll-ups. */
 export function register(program: Command): void {

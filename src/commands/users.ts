@@ -6,7 +6,7 @@ import { userJson } from '../http/api/json.ts';
 import { Identity } from '../identity/identity.ts';
 import { createResetLink } from '../identity/reset.ts';
 import { resetSecondFactor } from '../identity/settings.ts';
-import { SILENT } from '../log.ts';
+import { SILENT } from '../support/log.ts';
 import {
   addUrlOption,
   commandLineActor,
@@ -15,7 +15,7 @@ import {
   loadPublicUrl,
 } from './open.ts';
 import { note, print, printJson, printTable, shortTime } from './output.ts';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice users …`: changes the database directly, with or without a running service. */
 export function register(program: Command): void {

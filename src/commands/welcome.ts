@@ -1,6 +1,6 @@
-import type { RecommendedModel } from '../engine/llama/recommended-model.ts';
-import { isEmbeddingModality } from '../features.ts';
-import { PROGRAM } from '../program-name.ts';
+import type { RecommendedModel } from '../models/recommended-model.ts';
+import { isEmbeddingModality } from '../core/features.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { nearest } from '../nearest.ts';
+import { nearest } from '../support/nearest.ts';
 import type { ConfigIssue } from './errors.ts';
 import type { YamlFile } from './yaml.ts';
 import { configSchema } from './schema.ts';

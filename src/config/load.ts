@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { dirname, resolve } from 'node:path';
-import { Secret } from '../secret.ts';
+import { Secret } from '../support/secret.ts';
 import { HOST_FORM, isHost, isPort, PORT_FORM } from './address.ts';
 import { ConfigError, environmentIssue, type ConfigIssue } from './errors.ts';
 import { formatPath, issuesOf } from './issues.ts';

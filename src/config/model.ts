@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DIALECTS } from '../generation.ts';
+import { DIALECTS } from '../core/generation.ts';
 import { modelId } from './plan.ts';
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' });

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { alertsSchema } from './alerts.ts';
 import { httpUrl, modelSchema, serverUrl, variableName } from './model.ts';
 import { modelId, DEFAULT_PLANS, planSchema } from './plan.ts';

@@ -4,7 +4,7 @@ import { open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { asDatabaseError, convertingErrors, DatabaseError } from './errors.ts';
 import { refuseDirectory } from './sqlite-files.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Kysely } from 'kysely';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import type { MigrationOptions } from './migrations.ts';
 import type { Schema } from './schema.ts';
 import { runningService } from './service-lock.ts';

@@ -1,4 +1,4 @@
-import { FINISH_REASONS } from '../generation.ts';
+import { FINISH_REASONS } from '../core/generation.ts';
 
 /**
  * The columns of the table `ledger`. From this table follow the row types, the SQL of all writes, the roll-ups, the JSON

@@ -1,5 +1,5 @@
 import { sql, type Kysely, type Transaction } from 'kysely';
-import { PROGRAM } from '../program-name.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { DatabaseError } from './errors.ts';
 import type { DatabaseKind } from './migrations/column-types.ts';
 import { createKeys } from './migrations/0001-keys.ts';

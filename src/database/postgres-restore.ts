@@ -1,6 +1,6 @@
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { sql, type Transaction } from 'kysely';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { openDatabase, type Database } from './database.ts';
 import { DatabaseError } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';

@@ -16,7 +16,7 @@ import {
   type PoolClient,
   type QueryResultRow,
 } from 'pg';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { asPostgresError, DatabaseError, type DatabaseFault } from './errors.ts';
 import { isMigrated, migrate, type MigrationOptions, olderSchema } from './migrations.ts';
 import { ACCESS_REVISION, type Schema } from './schema.ts';

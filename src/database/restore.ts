@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { copyBackup, openBackup, syncPath } from './backup.ts';
 import { openDatabase, sqlitePath } from './database.ts';
 import { asDatabaseError, DatabaseError } from './errors.ts';

@@ -1,8 +1,8 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BackupConfig, Config } from '../config/schema.ts';
-import { tryLock } from '../file-lock.ts';
-import type { Log } from '../log.ts';
+import { tryLock } from '../support/file-lock.ts';
+import type { Log } from '../support/log.ts';
 import { backupPostgres, backupSqlite } from './backup.ts';
 import type { Database } from './database.ts';
 import { assertInPlace } from './sqlite-files.ts';

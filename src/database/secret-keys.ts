@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
 import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { waitForLock } from '../file-lock.ts';
-import { Secret } from '../secret.ts';
+import { waitForLock } from '../support/file-lock.ts';
+import { Secret } from '../support/secret.ts';
 import { DatabaseError } from './errors.ts';
 
 /**

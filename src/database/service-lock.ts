@@ -2,7 +2,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { isLocked, tryLock } from '../file-lock.ts';
+import { isLocked, tryLock } from '../support/file-lock.ts';
 import { convertingErrors, DatabaseError } from './errors.ts';
 import type { OpenFile } from './sqlite-files.ts';
 

@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
-import { Deadline } from '../deadline.ts';
+import { Deadline } from '../support/deadline.ts';
 import { DatabaseError, type DatabaseFault } from './errors.ts';
 import {
   SqliteConnection,

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { GenerationRequest } from '../generation.ts';
-import { openLog, type Log, type LogLevel } from '../log.ts';
+import type { GenerationRequest } from '../core/generation.ts';
+import { openLog, type Log, type LogLevel } from '../support/log.ts';
 import type { EngineReport, Engine } from './engine.ts';
 import { serveEngine } from './server.ts';
 

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import {
   type GenerationRequest,
   type Sampling,
@@ -18,13 +18,13 @@ import {
   type ToolChoice,
   type Usage,
   type EngineEvent,
-} from '../generation.ts';
-import { errorBody } from '../openai/error-body.ts';
-import { valueBounds } from '../openai/json-body.ts';
-import { accepts, type ScalarField } from '../openai/field.ts';
-import { encodeVector } from '../openai/vectors.ts';
-import { BIAS, SAMPLING_FIELDS } from '../openai/fields.ts';
-import type { JsonObject } from '../openai/values.ts';
+} from '../core/generation.ts';
+import { errorBody } from '../core/error-body.ts';
+import { valueBounds } from '../json/json-body.ts';
+import { accepts, type ScalarField } from '../protocols/field.ts';
+import { encodeVector } from '../json/vectors.ts';
+import { BIAS, SAMPLING_FIELDS } from '../protocols/openai/fields.ts';
+import type { JsonObject } from '../json/values.ts';
 
 /**
  * The protocol between the service and its engines, on this machine and on others. The service sends the request of a

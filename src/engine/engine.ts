@@ -1,7 +1,7 @@
 import type { PullProgress } from '../models/progress.ts';
-import type { Dialect, GenerationRequest, RecommendedSampling, EngineEvent } from '../generation.ts';
-import { ServiceError } from '../errors.ts';
-import { isEmbeddingModality } from '../features.ts';
+import type { Dialect, GenerationRequest, RecommendedSampling, EngineEvent } from '../core/generation.ts';
+import { ServiceError } from '../core/errors.ts';
+import { isEmbeddingModality } from '../core/features.ts';
 
 /** A replica's description of its model. Fields are null if they are not reported. */
 export interface ModelDescription {

@@ -1,13 +1,13 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { watchConnections } from '../connection-watch.ts';
-import { ServiceError } from '../errors.ts';
-import { totalChoices, type GenerationRequest, type EngineEvent } from '../generation.ts';
-import type { Log } from '../log.ts';
-import { jsonBody } from '../openai/json-thread.ts';
-import type { Secret } from '../secret.ts';
-import { EventStream, WriteQueue, type EventStreamOptions } from '../event-stream.ts';
-import { errorBody } from '../openai/error-body.ts';
+import { watchConnections } from '../support/connection-watch.ts';
+import { ServiceError } from '../core/errors.ts';
+import { totalChoices, type GenerationRequest, type EngineEvent } from '../core/generation.ts';
+import type { Log } from '../support/log.ts';
+import { jsonBody } from '../json/json-thread.ts';
+import type { Secret } from '../support/secret.ts';
+import { EventStream, WriteQueue, type EventStreamOptions } from '../support/event-stream.ts';
+import { errorBody } from '../core/error-body.ts';
 import { stallLimitMs, type EngineHealthBody, type Engine } from './engine.ts';
 import {
   COUNT_PATH,

@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { AuthenticatedKey, KeyStore, KeyUse } from '../accounts/keys.ts';
-import { keepConnection } from '../connection-watch.ts';
-import { ServiceError } from '../errors.ts';
+import { keepConnection } from '../support/connection-watch.ts';
+import { ServiceError } from '../core/errors.ts';
 import { clientName } from './client-name.ts';
 import type { HttpContext } from './context.ts';
 import { authenticatedRequests } from './limit-headers.ts';

@@ -2,8 +2,8 @@ import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
-import { ServiceError } from '../errors.ts';
-import { CHARACTER_BYTES } from '../openai/json-heap.ts';
+import { ServiceError } from '../core/errors.ts';
+import { CHARACTER_BYTES } from '../json/json-heap.ts';
 
 /** Share that an account may use of the memory that other accounts leave, so that some is always left to the next. */
 const ACCOUNT_SHARE = 1 / 4;

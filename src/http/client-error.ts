@@ -1,8 +1,8 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { ServerResponse } from 'node:http';
-import { ServiceError } from '../errors.ts';
-import { errorBody } from '../openai/error-body.ts';
+import { ServiceError } from '../core/errors.ts';
+import { errorBody } from '../core/error-body.ts';
 import type { HttpContext } from './context.ts';
 import { identityHeaders, retryHeaders } from './exchange.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
-import { COUNT_PATH, formatCount, parseCountRequest } from '../anthropic/count.ts';
-import { ServiceError } from '../errors.ts';
+import { COUNT_PATH, formatCount, parseCountRequest } from '../protocols/anthropic/count.ts';
+import { ServiceError } from '../core/errors.ts';
 import { countRequest } from '../inference/request-accounting.ts';
-import { Notes } from '../notes.ts';
-import { admitImages } from '../openai/images.ts';
-import { jsonBody } from '../openai/json-thread.ts';
+import { Notes } from '../core/notes.ts';
+import { admitImages } from '../protocols/images.ts';
+import { jsonBody } from '../json/json-thread.ts';
 import { authorizationOf, invalidKey, requireKey } from './authenticate.ts';
 import type { HttpContext } from './context.ts';
 import { sendJson, takeOver } from './exchange.ts';

@@ -2,12 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { LIMIT_HEADERS } from '../accounts/limits/limit-status.ts';
-import { limitHeader } from '../anthropic/headers.ts';
-import { errorBody } from '../openai/error-body.ts';
-import type { JsonBody } from '../openai/json-thread.ts';
-import { ServiceError } from '../errors.ts';
-import type { Notes } from '../notes.ts';
-import type { Protocol } from '../protocol.ts';
+import { limitHeader } from '../protocols/anthropic/headers.ts';
+import { errorBody } from '../core/error-body.ts';
+import type { JsonBody } from '../json/json-thread.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Notes } from '../core/notes.ts';
+import type { Protocol } from '../core/protocol.ts';
 import type { BodyReservation } from './body.ts';
 import { languageOf } from './protocols.ts';
 

@@ -1,10 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
-import { keepConnection } from '../connection-watch.ts';
-import { ServiceError } from '../errors.ts';
-import type { Protocol } from '../protocol.ts';
-import { jsonBody } from '../openai/json-thread.ts';
+import { keepConnection } from '../support/connection-watch.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Protocol } from '../core/protocol.ts';
+import { jsonBody } from '../json/json-thread.ts';
 import { authorizationOf, callerOf, invalidKey, refuseWhileStopping } from './authenticate.ts';
 import { readBody, type BodyMemory } from './body.ts';
 import { clientName } from './client-name.ts';

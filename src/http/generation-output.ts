@@ -1,4 +1,4 @@
-import type { ServiceError } from '../errors.ts';
+import type { ServiceError } from '../core/errors.ts';
 import type { ClientDisconnected } from '../inference/complete.ts';
 import type { GenerationRecord } from '../inference/record.ts';
 

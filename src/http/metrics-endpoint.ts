@@ -1,8 +1,8 @@
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { ConfigFile } from '../config/schema.ts';
-import { watchConnections } from '../connection-watch.ts';
-import type { Log } from '../log.ts';
+import { watchConnections } from '../support/connection-watch.ts';
+import type { Log } from '../support/log.ts';
 import type { HttpContext } from './context.ts';
 import { acceptKey, invalidKey } from './authenticate.ts';
 import { operatorRequired } from './api/access.ts';

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { MESSAGES } from '../anthropic/protocol.ts';
-import { EMBEDDINGS } from '../openai/embeddings.ts';
-import { CHAT, TEXT } from '../openai/protocols.ts';
-import type { Protocol } from '../protocol.ts';
-import { RESPONSES } from '../responses/protocol.ts';
+import { MESSAGES } from '../protocols/anthropic/protocol.ts';
+import { EMBEDDINGS } from '../protocols/openai/embeddings.ts';
+import { CHAT, TEXT } from '../protocols/openai/protocols.ts';
+import type { Protocol } from '../core/protocol.ts';
+import { RESPONSES } from '../protocols/responses/protocol.ts';
 
 /** The protocols that callers can use. */
 export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, EMBEDDINGS, RESPONSES, MESSAGES];

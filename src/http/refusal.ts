@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { RefusedCaller } from '../accounts/refusals.ts';
-import { ServiceError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Log } from '../support/log.ts';
 import type { HttpContext } from './context.ts';
 import { sendError, type Exchange } from './exchange.ts';
 

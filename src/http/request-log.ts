@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import type { GenerationRecord } from '../inference/record.ts';
-import type { Log } from '../log.ts';
-import type { Notes } from '../notes.ts';
+import type { Log } from '../support/log.ts';
+import type { Notes } from '../core/notes.ts';
 import type { GenerationExchange } from './exchange.ts';
 
 /** The result of a request, in addition to its `GenerationRecord`. */

@@ -1,6 +1,6 @@
 import type { Alerts } from '../alerts/alerts.ts';
 import { usdText } from '../accounts/ledger/cost.ts';
-import type { ServiceError } from '../errors.ts';
+import type { ServiceError } from '../core/errors.ts';
 import type { GenerationRecord } from '../inference/record.ts';
 import {
   Counter,

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 
 /** A bit for each header that may occur only once. Node and a proxy may interpret repeated ones differently. */
 const SINGLE: ReadonlyMap<string, number> = new Map(

@@ -4,7 +4,7 @@ import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 import { addInvitedMember, createInvitation, INVITATION_COLUMNS, type InvitationRow } from './invitations.ts';
 import { invitationEmail } from './mailer.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import { networkOf } from '../connection-watch.ts';
+import { networkOf } from '../support/connection-watch.ts';
 import type { Database } from '../database/database.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { hashToken } from './token.ts';
 
 const MINUTE_MS = 60_000;

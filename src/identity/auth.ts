@@ -15,9 +15,9 @@ import {
 } from 'kysely';
 import { MAX_NAME } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
-import { ServiceError } from '../errors.ts';
-import type { Log } from '../log.ts';
-import type { Secret } from '../secret.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Log } from '../support/log.ts';
+import type { Secret } from '../support/secret.ts';
 import type { Schema } from '../database/schema.ts';
 import type { PasswordHasher } from './password.ts';
 import type { NewUser, ProviderAuth } from './providers.ts';

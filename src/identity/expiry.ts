@@ -3,7 +3,7 @@ import { steadyNow } from '../accounts/steady-now.ts';
 import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
 import { SETUP_TOKEN, type Schema } from '../database/schema.ts';
-import type { Log } from '../log.ts';
+import type { Log } from '../support/log.ts';
 import { IDLE_MS } from './token.ts';
 
 const INTERVAL_MS = 3_600_000;

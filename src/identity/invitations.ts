@@ -7,7 +7,7 @@ import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
 import { checkedEmail, refuseOneAccountTooMany } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { INVITATION_MS, hashToken, newToken } from './token.ts';
 
 /** The columns of an invitation that leave `identity/`: all but the hash of its token. */

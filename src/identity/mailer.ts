@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Transporter } from 'nodemailer';
 import type { SmtpConfig } from '../config/schema.ts';
-import type { Log } from '../log.ts';
-import type { Secret } from '../secret.ts';
+import type { Log } from '../support/log.ts';
+import type { Secret } from '../support/secret.ts';
 
 /** How long a mail server may take to respond to a new connection, in milliseconds. */
 const CONNECT_MS = 15_000;

@@ -8,7 +8,7 @@ import { isEmail, putMember } from '../accounts/users.ts';
 import type { ProviderConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
-import type { Secret } from '../secret.ts';
+import type { Secret } from '../support/secret.ts';
 import { acceptAllInvitations } from './invitations.ts';
 
 /** The options of better-auth for providers. */

@@ -1,5 +1,5 @@
 import { recordAudit, type Actor } from '../accounts/audit.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 import { RESET_MS, newToken } from './token.ts';
 import type { BrowserRequest } from './browser-request.ts';

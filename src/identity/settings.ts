@@ -2,7 +2,7 @@ import { appendAudit, type Actor, type AuditAction } from '../accounts/audit.ts'
 import { checkedName } from '../accounts/bounds.ts';
 import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 import { FRESH_MS } from './token.ts';
 import { passwordHash, setPassword } from './password.ts';

@@ -1,7 +1,7 @@
 import { recordAudit, type Actor } from '../accounts/audit.ts';
-import { within } from '../deadline.ts';
+import { within } from '../support/deadline.ts';
 import { loggable } from '../database/errors.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 import { consumeRecoveryCode, consumeTotp } from './second-factor.ts';
 import { endPresentedSession, sessionToken } from './sessions.ts';

@@ -3,8 +3,8 @@ import type { Database } from '../database/database.ts';
 import { DatabaseError } from '../database/errors.ts';
 import { SecretKeys } from '../database/secret-keys.ts';
 import type { Config } from '../config/schema.ts';
-import { ServiceError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Log } from '../support/log.ts';
 
 /** Returns the place of a user's second factor for `SecretKeys`. */
 export function secondFactorPlace(userId: string): string {

@@ -1,6 +1,6 @@
 import type { ConfigFile } from '../config/schema.ts';
-import { DIALECT_TRAITS } from '../engine/dialects.ts';
-import type { Log } from '../log.ts';
+import { DIALECT_TRAITS } from '../replicas/dialects.ts';
+import type { Log } from '../support/log.ts';
 import {
   ConnectionLost,
   EngineCrashed,
@@ -8,14 +8,14 @@ import {
   type ReplicaClient,
   type ReplicaEvent,
 } from '../engine/engine.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import {
   estimatedPromptTokens,
   totalChoices,
   type GenerationRequest,
   type GenerationEvent,
   type PrefillEvent,
-} from '../generation.ts';
+} from '../core/generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
 import type { BacklogEntry } from '../routing/backlog.ts';
 import type { Lease } from '../routing/lease.ts';

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { ServiceError } from '../errors.ts';
-import { imagesOf, imagesOfMessage, type GenerationRequest } from '../generation.ts';
-import type { Log } from '../log.ts';
+import { ServiceError } from '../core/errors.ts';
+import { imagesOf, imagesOfMessage, type GenerationRequest } from '../core/generation.ts';
+import type { Log } from '../support/log.ts';
 import type { RequestIdentity } from './request-accounting.ts';
 
 /** Engine crashes after which a request is refused. */

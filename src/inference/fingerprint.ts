@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { promptTexts, type ChatRequest, type Message } from '../generation.ts';
+import { promptTexts, type ChatRequest, type Message } from '../core/generation.ts';
 
 /**
  * The prompt of a chat as numbers, from which its text cannot be read. The pieces are in the order in which most chat

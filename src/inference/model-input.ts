@@ -1,4 +1,4 @@
-import { parseExactJson } from '../exact-json.ts';
+import { parseExactJson } from '../json/exact-json.ts';
 import {
   type Dialect,
   imagesOf,
@@ -10,8 +10,8 @@ import {
   type ResponseFormat,
   type Role,
   type ToolChoice,
-} from '../generation.ts';
-import type { Note, Notes } from '../notes.ts';
+} from '../core/generation.ts';
+import type { Note, Notes } from '../core/notes.ts';
 
 /** Maximum size of the notes in a row of the ledger, in characters. Further ones are only counted. */
 const MAX_NOTES_CHARACTERS = 4096;

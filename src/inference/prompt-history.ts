@@ -1,4 +1,4 @@
-import type { ChatRequest, GenerationRequest, Usage } from '../generation.ts';
+import type { ChatRequest, GenerationRequest, Usage } from '../core/generation.ts';
 import { BYTES_PER_TOKEN } from '../routing/prefix-index.ts';
 import { fingerprintOf, leadingSystemMessages, type Fingerprint } from './fingerprint.ts';
 

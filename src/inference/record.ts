@@ -14,8 +14,8 @@ import {
   type GenerationRequest,
   type GenerationEvent,
   type PrefillEvent,
-} from '../generation.ts';
-import { Notes } from '../notes.ts';
+} from '../core/generation.ts';
+import { Notes } from '../core/notes.ts';
 
 /** The progress and result of one generation. Times in `…Ms` are monotonic, the others Unix milliseconds. */
 export class GenerationRecord implements Required<RunningCounts> {

@@ -4,11 +4,11 @@ import {
   canContinueAt,
   continuesFromTokenIds,
   type OutputPosition,
-} from '../engine/continuation.ts';
-import { DIALECT_TRAITS } from '../engine/dialects.ts';
+} from '../replicas/continuation.ts';
+import { DIALECT_TRAITS } from '../replicas/dialects.ts';
 import type { ReplicaClient } from '../engine/engine.ts';
-import { Deadline } from '../deadline.ts';
-import { ServiceError } from '../errors.ts';
+import { Deadline } from '../support/deadline.ts';
+import { ServiceError } from '../core/errors.ts';
 import {
   totalChoices,
   type Continuation,
@@ -16,7 +16,7 @@ import {
   type GenerationEvent,
   type GenerationRequest,
   type Usage,
-} from '../generation.ts';
+} from '../core/generation.ts';
 
 /** Limits on continuing responses after their replica has failed. */
 export interface RecoveryLimits {

@@ -17,7 +17,7 @@ import type {
   Reservation,
 } from '../accounts/limits/limiter.ts';
 import type { Plan, Plans } from '../accounts/plans.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import {
   type GenerationRequest,
   imagesOf,
@@ -30,7 +30,7 @@ import {
   type ChatRequest,
   type Message,
   type Usage,
-} from '../generation.ts';
+} from '../core/generation.ts';
 import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
 import { describeInput, formatModelInput } from './model-input.ts';
 import type { CacheMiss, PromptHistory } from './prompt-history.ts';

@@ -1,5 +1,5 @@
 import { basename, dirname, join } from 'node:path';
-import type { RecommendedSampling } from '../generation.ts';
+import type { RecommendedSampling } from '../core/generation.ts';
 import { FILE_TYPES, scanGguf, type GgufScan, type GgufValue } from './gguf-file.ts';
 import { splitFiles } from './layout.ts';
 import { ModelFileError } from './errors.ts';

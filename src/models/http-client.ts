@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
-import { proxyAgent, requestWithProxy } from '../proxy-agent.ts';
-import type { Secret } from '../secret.ts';
+import { proxyAgent, requestWithProxy } from '../support/proxy-agent.ts';
+import type { Secret } from '../support/secret.ts';
 import { PullError, reasonOf } from './errors.ts';
 import { isLoopback } from './source.ts';
 

@@ -1,9 +1,9 @@
 import { readdir, rm, rmdir, stat } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, sep } from 'node:path';
-import { tryLock } from '../file-lock.ts';
-import type { Log } from '../log.ts';
-import { didYouMean } from '../nearest.ts';
-import { PROGRAM } from '../program-name.ts';
+import { tryLock } from '../support/file-lock.ts';
+import type { Log } from '../support/log.ts';
+import { didYouMean } from '../support/nearest.ts';
+import { PROGRAM } from '../support/program-name.ts';
 import { fileSize, type FreeBytes } from './disk.ts';
 import {
   checkTotalDiskSpace,

@@ -1,4 +1,4 @@
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 
 export interface QueueLimits {
   /** Requests that may wait for a replica of one model. */

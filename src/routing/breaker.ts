@@ -1,4 +1,4 @@
-import type { Log } from '../log.ts';
+import type { Log } from '../support/log.ts';
 
 /** Consecutive failures that pause a replica. */
 const MAX_FAILURES = 5;

@@ -1,8 +1,8 @@
 import { imagesSchema } from '../config/model.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
-import { IMAGE_MODALITY, isEmbeddingModality } from '../features.ts';
-import type { ImageLimits, ModelCard } from '../generation.ts';
+import { IMAGE_MODALITY, isEmbeddingModality } from '../core/features.ts';
+import type { ImageLimits, ModelCard } from '../core/generation.ts';
 
 /**
  * Returns the entry of a model in `GET /v1/models`, from the configuration and the descriptions of its replicas. If

@@ -1,7 +1,7 @@
 import { type MemoryShortage, noFreeSlot } from '../engine/engine.ts';
-import { Deadline, tickEvery } from '../deadline.ts';
-import { ServiceError } from '../errors.ts';
-import { estimatedPromptTokens, totalChoices } from '../generation.ts';
+import { Deadline, tickEvery } from '../support/deadline.ts';
+import { ServiceError } from '../core/errors.ts';
+import { estimatedPromptTokens, totalChoices } from '../core/generation.ts';
 import { AccountShares, type AccountShare, FairQueue } from './fair-queue.ts';
 import { type Assignment, Lease } from './lease.ts';
 import type { BreakerClock } from './breaker.ts';

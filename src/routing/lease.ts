@@ -1,5 +1,5 @@
 import { AccessDenied, ReplicaRefused, type ReplicaClient } from '../engine/engine.ts';
-import type { Usage, PrefillEvent } from '../generation.ts';
+import type { Usage, PrefillEvent } from '../core/generation.ts';
 import type { RequestResult } from './breaker.ts';
 import type { AccountShare, AccountShares } from './fair-queue.ts';
 import type { Prefill } from './prefill.ts';

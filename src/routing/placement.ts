@@ -1,6 +1,6 @@
 import type { ReplicaClient } from '../engine/engine.ts';
-import type { ServiceError } from '../errors.ts';
-import type { GenerationRequest } from '../generation.ts';
+import type { ServiceError } from '../core/errors.ts';
+import type { GenerationRequest } from '../core/generation.ts';
 import { Assignment } from './lease.ts';
 import { BYTES_PER_TOKEN, promptBlocks, type PromptBlocks } from './prefix-index.ts';
 import type { RoutedReplica } from './replica.ts';

@@ -1,4 +1,4 @@
-import type { PrefillEvent } from '../generation.ts';
+import type { PrefillEvent } from '../core/generation.ts';
 
 /** Tokens of prompts that a replica computes, and the time until all are computed at the speed so far. */
 export interface PrefillProgress {

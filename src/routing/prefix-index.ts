@@ -1,4 +1,4 @@
-import { promptTexts, type GenerationRequest } from '../generation.ts';
+import { promptTexts, type GenerationRequest } from '../core/generation.ts';
 
 /** Length of a block in UTF-8, in bytes. */
 export const BLOCK_BYTES = 256;

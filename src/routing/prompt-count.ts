@@ -1,12 +1,12 @@
-import { Deadline } from '../deadline.ts';
-import { ServiceError } from '../errors.ts';
+import { Deadline } from '../support/deadline.ts';
+import { ServiceError } from '../core/errors.ts';
 import {
   imagesOf,
   imageTokens,
   maxPromptTokens,
   withoutImages,
   type GenerationRequest,
-} from '../generation.ts';
+} from '../core/generation.ts';
 import type { RoutedReplica } from './replica.ts';
 
 /** The prompt tokens of a request. If `exact` is false, they are an upper bound; `late`: because none was ready to count in time. */

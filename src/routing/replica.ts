@@ -1,8 +1,8 @@
 import type { AccessDenied, ReplicaClient, EngineState, ReplicaCapacity } from '../engine/engine.ts';
-import type { ReplicaReport } from '../engine/replica-report.ts';
-import { ServiceError } from '../errors.ts';
-import type { Dialect, Usage } from '../generation.ts';
-import type { Log } from '../log.ts';
+import type { ReplicaReport } from '../replicas/replica-report.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Dialect, Usage } from '../core/generation.ts';
+import type { Log } from '../support/log.ts';
 import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
 import { type Prefill, type PrefillProgress, totalProgress } from './prefill.ts';
 import { PrefixIndex } from './prefix-index.ts';

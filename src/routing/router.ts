@@ -1,6 +1,6 @@
-import { ServiceError } from '../errors.ts';
-import type { ModelCard } from '../generation.ts';
-import { modelNamed, rankNames } from '../nearest.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { ModelCard } from '../core/generation.ts';
+import { modelNamed, rankNames } from '../support/nearest.ts';
 import type { PrefillProgress } from './prefill.ts';
 import type { ReplicaEntry, RoutedReplica } from './replica.ts';
 import {

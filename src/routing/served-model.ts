@@ -1,7 +1,7 @@
-import type { ReplicaReport } from '../engine/replica-report.ts';
-import { ServiceError } from '../errors.ts';
-import type { Dialect, GenerationRequest, ImageLimits, ModelCard } from '../generation.ts';
-import type { Log } from '../log.ts';
+import type { ReplicaReport } from '../replicas/replica-report.ts';
+import { ServiceError } from '../core/errors.ts';
+import type { Dialect, GenerationRequest, ImageLimits, ModelCard } from '../core/generation.ts';
+import type { Log } from '../support/log.ts';
 import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Lease } from './lease.ts';

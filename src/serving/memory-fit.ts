@@ -1,6 +1,6 @@
 import type { EngineConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
-import { hasGpuPackage } from '../engine/llama/backend.ts';
+import { hasGpuPackage } from '../engine/llama/native/backend.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';
 import {
   bytesInMemory,
@@ -9,8 +9,8 @@ import {
   totalBytes,
   type MemoryPlan,
   type PlannedModel,
-} from '../engine/llama/memory.ts';
-import { ServiceError } from '../errors.ts';
+} from '../models/memory.ts';
+import { ServiceError } from '../core/errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
 import { scriptedOptions } from '../models/source.ts';

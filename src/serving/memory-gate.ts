@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { tickEvery } from '../deadline.ts';
-import { NoRoom, type LoadCause, type MemoryGrant, type MemoryRequest } from '../engine/embedded-replica.ts';
-import type { Log } from '../log.ts';
+import { tickEvery } from '../support/deadline.ts';
+import { NoRoom, type LoadCause, type MemoryGrant, type MemoryRequest } from './embedded-replica.ts';
+import type { Log } from '../support/log.ts';
 import { megabytes, type Footprint } from './memory-fit.ts';
 
 /** A model on an engine of this service. */

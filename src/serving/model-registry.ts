@@ -3,10 +3,10 @@ import type { Actor, AuditNote } from '../accounts/audit.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import { namedReplicas, nextReplicaName, type ReplicaConfig } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
-import type { EmbeddedReplica } from '../engine/embedded-replica.ts';
-import { availableMemory } from '../engine/llama/memory.ts';
-import { ServiceError } from '../errors.ts';
-import { proxyOf, ProxyVariableError } from '../proxy-agent.ts';
+import type { EmbeddedReplica } from './embedded-replica.ts';
+import { availableMemory } from '../models/memory.ts';
+import { ServiceError } from '../core/errors.ts';
+import { proxyOf, ProxyVariableError } from '../support/proxy-agent.ts';
 import { PullError } from '../models/errors.ts';
 import {
   defineModel,

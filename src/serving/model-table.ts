@@ -8,12 +8,12 @@ import type { ModelConfig } from '../config/schema.ts';
 import { modelSchema } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_MODEL, MODELS_REVISION } from '../database/schema.ts';
-import { ServiceError } from '../errors.ts';
+import { ServiceError } from '../core/errors.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
 import { ModelFileError, PullError } from '../models/errors.ts';
 import { parseSource, scriptedOptions, SourceError } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
-import { modelNamed } from '../nearest.ts';
+import { modelNamed } from '../support/nearest.ts';
 
 /** A model in the database. */
 export interface StoredModel {

@@ -1,9 +1,9 @@
 import type { Dispatcher } from 'undici';
 import type { TracingConfig } from '../config/schema.ts';
-import { Deadline } from '../deadline.ts';
-import type { Log } from '../log.ts';
-import { proxyAgent, requestWithProxy } from '../proxy-agent.ts';
-import { VERSION } from '../version.ts';
+import { Deadline } from '../support/deadline.ts';
+import type { Log } from '../support/log.ts';
+import { proxyAgent, requestWithProxy } from '../support/proxy-agent.ts';
+import { VERSION } from '../support/version.ts';
 
 /** The value of an attribute. Lists contain only strings. */
 export type AttributeValue = string | number | boolean | readonly string[];

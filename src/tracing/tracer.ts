@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { TracingConfig } from '../config/schema.ts';
-import type { GenerationKind, Usage } from '../generation.ts';
+import type { GenerationKind, Usage } from '../core/generation.ts';
 import { OtlpExporter, type AttributeValue, type ExporterOptions, type Span } from './otlp.ts';
 
 /** The position of one generation in its trace. */

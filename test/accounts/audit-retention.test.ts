@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { AuditRetention, listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
 import type { Database } from '../../src/database/database.ts';
 import { firstIdAt } from '../../src/database/partitions.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { testDatabases } from '../support/servers.ts';
 
 const DAY_MS = 86_400_000;

@@ -22,9 +22,9 @@ import {
 import { KeyStore } from '../../src/accounts/keys.ts';
 import { setOperator, createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
 import { everyItem, type PageQuery } from '../../src/accounts/page.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { keyJson } from '../../src/http/api/json.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { testDatabases } from '../support/servers.ts';
 import { refused } from './refused.ts';
 

@@ -21,8 +21,8 @@ import { keyStatus, createKey, getKey, listKeyPage, revokeKey } from '../../src/
 import { KeyStore, type AuthenticatedKey, type KeyClock } from '../../src/accounts/keys.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
-import { ServiceError } from '../../src/errors.ts';
-import { SILENT, type Log } from '../../src/log.ts';
+import { ServiceError } from '../../src/core/errors.ts';
+import { SILENT, type Log } from '../../src/support/log.ts';
 
 /** Clocks that only the test moves. */
 class Clock implements KeyClock {

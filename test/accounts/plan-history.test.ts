@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { listAudit } from '../../src/accounts/audit.ts';
 import { recordPlans, Plans } from '../../src/accounts/plans.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import type { Database } from '../../src/database/database.ts';
 import { testDatabases } from '../support/servers.ts';
 

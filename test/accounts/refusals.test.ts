@@ -5,8 +5,8 @@ import * as fc from '../support/fast-check.ts';
 import { readRefusals, RefusalCounts } from '../../src/accounts/refusals.ts';
 import { openDatabase, sqlitePath } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
-import { ServiceError, type ErrorCode } from '../../src/errors.ts';
-import { openLog, SILENT } from '../../src/log.ts';
+import { ServiceError, type ErrorCode } from '../../src/core/errors.ts';
+import { openLog, SILENT } from '../../src/support/log.ts';
 import { temporaryFolder } from '../harness.ts';
 import { testDatabases, type TestDatabase } from '../support/servers.ts';
 

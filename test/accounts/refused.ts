@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { ServiceError, type ErrorCode } from '../../src/errors.ts';
+import { ServiceError, type ErrorCode } from '../../src/core/errors.ts';
 
 /** Checks the code and param of a `ServiceError`, for `assert.rejects`. */
 export function refused(code: ErrorCode, param: string | null = null): (error: unknown) => true {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { AccountStore } from '../../src/accounts/store.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { SQLITE, testDatabases } from '../support/servers.ts';
 
 test('a database error is a 503 without details; other errors are unchanged', async () => {

@@ -10,8 +10,8 @@ import type { PlanLimits } from '../../src/config/plan.ts';
 import type { Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import type { Mailer } from '../../src/identity/mailer.ts';
-import { openLog } from '../../src/log.ts';
-import { Secret } from '../../src/secret.ts';
+import { openLog } from '../../src/support/log.ts';
+import { Secret } from '../../src/support/secret.ts';
 
 /** 32 bytes. */
 export const SECRET = 'whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=';

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { Channels } from '../../src/alerts/channels.ts';
 import { alertsSchema } from '../../src/config/alerts.ts';
-import { Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/support/secret.ts';
 import { snippetsOf } from '../docs/markdown.ts';
 import { collectOutput, until } from '../harness.ts';
 import { SECRET } from './fixture.ts';

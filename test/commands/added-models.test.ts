@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { tryLock } from '../../src/file-lock.ts';
+import { tryLock } from '../../src/support/file-lock.ts';
 import { Layout } from '../../src/models/layout.ts';
 import { MODEL, runCli, startService, until, type TestService } from '../harness.ts';
 import { buildGguf } from '../models/gguf-builder.ts';

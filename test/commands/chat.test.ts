@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { writeFile } from 'node:fs/promises';
 import { ChatClient } from '../../src/commands/chat/client.ts';
 import { Conversation } from '../../src/commands/chat/conversation.ts';
-import { modelNamed } from '../../src/nearest.ts';
+import { modelNamed } from '../../src/support/nearest.ts';
 import { MessageReader } from '../../src/commands/chat/message-reader.ts';
 import { printable } from '../../src/commands/output.ts';
 import { MODEL, scriptedYaml, startService, until, untilIdle, type TestService } from '../harness.ts';

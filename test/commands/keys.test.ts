@@ -15,7 +15,7 @@ import {
   type LimitEdit,
 } from '../../src/commands/keys.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { collectOutput } from '../harness.ts';
 import { folder, run, start } from './program.ts';
 

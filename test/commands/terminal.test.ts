@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
 import { TerminalLog } from '../../src/commands/terminal-log.ts';
-import { openLog } from '../../src/log.ts';
+import { openLog } from '../../src/support/log.ts';
 import { until } from '../harness.ts';
 import { FakeHub } from '../models/fake-hub.ts';
 import { buildGguf } from '../models/gguf-builder.ts';

@@ -9,14 +9,14 @@ import {
 import { requestOf } from '../../console/src/pages/playground/request.ts';
 import { canStoreImages, fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import { translate } from '../../console/src/snippets/translate.ts';
-import { MESSAGES } from '../../src/anthropic/protocol.ts';
-import { type ChatRequest, imagesOf } from '../../src/generation.ts';
-import { Notes } from '../../src/notes.ts';
-import { CHAT } from '../../src/openai/protocols.ts';
-import type { Protocol } from '../../src/protocol.ts';
-import { RESPONSES } from '../../src/responses/protocol.ts';
+import { MESSAGES } from '../../src/protocols/anthropic/protocol.ts';
+import { type ChatRequest, imagesOf } from '../../src/core/generation.ts';
+import { Notes } from '../../src/core/notes.ts';
+import { CHAT } from '../../src/protocols/openai/protocols.ts';
+import type { Protocol } from '../../src/core/protocol.ts';
+import { RESPONSES } from '../../src/protocols/responses/protocol.ts';
 import { dataUri, PIXEL, png } from '../images/samples.ts';
-import { sealing } from '../responses/samples.ts';
+import { sealing } from '../protocols/responses/samples.ts';
 
 const MODEL = 'acme/vision';
 const START = changed(EMPTY_DRAFT, { type: 'model', column: 0, model: MODEL });

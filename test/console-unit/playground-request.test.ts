@@ -13,10 +13,15 @@ import {
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
-import { Notes } from '../../src/notes.ts';
-import { parseChatRequest, parseTextRequest } from '../../src/openai/request.ts';
-import type { Field } from '../../src/openai/field.ts';
-import { FIELDS, MAX_BIASED_TOKENS, MAX_STOP_LENGTH, MAX_STOP_SEQUENCES } from '../../src/openai/fields.ts';
+import { Notes } from '../../src/core/notes.ts';
+import { parseChatRequest, parseTextRequest } from '../../src/protocols/openai/request.ts';
+import type { Field } from '../../src/protocols/field.ts';
+import {
+  FIELDS,
+  MAX_BIASED_TOKENS,
+  MAX_STOP_LENGTH,
+  MAX_STOP_SEQUENCES,
+} from '../../src/protocols/openai/fields.ts';
 
 const PARSING = { maxChoices: 16, notes: new Notes(true) };
 

@@ -35,9 +35,9 @@ import {
   readTools,
   toolNames,
 } from '../../console/src/pages/playground/tools.ts';
-import * as serviceFields from '../../src/openai/fields.ts';
-import { Notes } from '../../src/notes.ts';
-import { parseChatRequest } from '../../src/openai/request.ts';
+import * as serviceFields from '../../src/protocols/openai/fields.ts';
+import { Notes } from '../../src/core/notes.ts';
+import { parseChatRequest } from '../../src/protocols/openai/request.ts';
 
 const PARSING = { maxChoices: 16, notes: new Notes(true) };
 const MODEL = 'acme/one';

@@ -8,7 +8,7 @@ import { managementPart } from '../../src/http/api/document.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { PROTOCOLS } from '../../src/http/protocols.ts';
 import { parse } from '../../src/http/api/parse.ts';
-import { openApiDocument } from '../../src/openai/openapi.ts';
+import { openApiDocument } from '../../src/protocols/openai/openapi.ts';
 
 // Serialized, as the page receives it.
 const DOCUMENT = JSON.parse(

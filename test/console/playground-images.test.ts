@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { HttpReplica, respondHello } from '../engine/replicas.ts';
+import { HttpReplica, respondHello } from '../replicas/replicas.ts';
 import { MODEL, until } from '../harness.ts';
 import { PIXEL, png } from '../images/samples.ts';
 import { axe, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page, Route } from 'playwright-core';
-import { errorBody } from '../../src/openai/error-body.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { errorBody } from '../../src/core/error-body.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
 import { until } from '../harness.ts';
 import { WITH_BROWSER } from './browser.ts';

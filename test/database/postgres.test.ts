@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { asPostgresError, DatabaseError } from '../../src/database/errors.ts';
 import { nameOf } from '../../src/database/postgres.ts';
-import { Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/support/secret.ts';
 import { until } from '../harness.ts';
 import { startPostgres, type TestServer } from '../support/server-process.ts';
 import { testDatabases, withoutPostgres } from '../support/servers.ts';

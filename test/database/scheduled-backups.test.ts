@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync }
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { ScheduledBackups } from '../../src/database/scheduled-backups.ts';
-import { openLog } from '../../src/log.ts';
+import { openLog } from '../../src/support/log.ts';
 import { temporaryFolder } from '../harness.ts';
 import { SQLITE, testDatabases, type TestDatabase } from '../support/servers.ts';
 

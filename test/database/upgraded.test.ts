@@ -9,7 +9,7 @@ import { readRequests } from '../../src/accounts/ledger/requests.ts';
 import { readUsagePage } from '../../src/accounts/ledger/usage.ts';
 import { listUsers } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { SQLITE } from '../support/servers.ts';
 
 const OLD = readFileSync(join(import.meta.dirname, 'upgraded-from-0011.sql'), 'utf8');

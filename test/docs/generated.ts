@@ -11,14 +11,14 @@ import type { Access } from '../../src/http/api/contract/operation.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { CLIENTS } from '../../src/http/client-name.ts';
 import { REQUEST_FIELDS } from '../../src/accounts/ledger/request-json.ts';
-import type { Field } from '../../src/openai/field.ts';
+import type { Field } from '../../src/protocols/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
-import { FEATURES } from '../../src/features.ts';
-import { EMBEDDING_FIELDS } from '../../src/openai/embedding-fields.ts';
-import { FIELDS } from '../../src/openai/fields.ts';
-import { MESSAGES_FIELDS } from '../../src/anthropic/fields.ts';
-import { RESPONSES_FIELDS } from '../../src/responses/fields.ts';
+import { FEATURES } from '../../src/core/features.ts';
+import { EMBEDDING_FIELDS } from '../../src/protocols/openai/embedding-fields.ts';
+import { FIELDS } from '../../src/protocols/openai/fields.ts';
+import { MESSAGES_FIELDS } from '../../src/protocols/anthropic/fields.ts';
+import { RESPONSES_FIELDS } from '../../src/protocols/responses/fields.ts';
 import { readPage, ROOT } from './markdown.ts';
 
 /** Pages of commands that are not in `docs/cli.md`. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { until } from '../harness.ts';
-import { REPLICA } from './replicas.ts';
+import { REPLICA } from '../replicas/replicas.ts';
 import { chat, collect, NEVER_ABORTED, textOf } from './requests.ts';
 import { ScriptedProcess } from './scripted-process.ts';
 

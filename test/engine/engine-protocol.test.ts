@@ -10,17 +10,17 @@ import {
   KEEP_ALIVE_FRAME,
   readEngineRequest,
 } from '../../src/engine/engine-protocol.ts';
-import { EventFrameReader } from '../../src/engine/event-frames.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { EventFrameReader } from '../../src/replicas/wire/event-frames.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import {
   FINISH_REASONS,
   type GenerationRequest,
   NO_USAGE,
   REASONING_EFFORTS,
   type EngineEvent,
-} from '../../src/generation.ts';
-import { jsonObject, type JsonObject } from '../../src/openai/values.ts';
-import { chat, text } from '../openai/samples.ts';
+} from '../../src/core/generation.ts';
+import { jsonObject, type JsonObject } from '../../src/json/values.ts';
+import { chat, text } from '../protocols/openai/samples.ts';
 
 const record = <T>(fields: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>
   fc.record(fields, { noNullPrototype: true });

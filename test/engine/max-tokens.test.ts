@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { ChatRequest, Dialect, TextRequest } from '../../src/generation.ts';
-import { HttpReplica, respondHello } from './replicas.ts';
+import type { ChatRequest, Dialect, TextRequest } from '../../src/core/generation.ts';
+import { HttpReplica, respondHello } from '../replicas/replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 /** Returns the error of a server with 1024 tokens of context; null: the request is accepted. */

@@ -1,5 +1,5 @@
 import type { ReplicaEvent } from '../../src/engine/engine.ts';
-import type { ChatRequest, TextRequest } from '../../src/generation.ts';
+import type { ChatRequest, TextRequest } from '../../src/core/generation.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 

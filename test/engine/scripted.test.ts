@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import type { ReplicaEvent } from '../../src/engine/engine.ts';
-import type { Message, ToolChoice } from '../../src/generation.ts';
+import type { Message, ToolChoice } from '../../src/core/generation.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { openScripted } from './replicas.ts';
+import { openScripted } from '../replicas/replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 
 const engine = new ScriptedEngine();

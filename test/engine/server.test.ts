@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Agent } from 'undici';
-import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../src/generation.ts';
+import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../src/core/generation.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import {
   ENGINE_PROTOCOL,
@@ -16,13 +16,13 @@ import {
   GENERATE_PATH,
   KEEP_ALIVE_FRAME,
 } from '../../src/engine/engine-protocol.ts';
-import { EventFrameReader } from '../../src/engine/event-frames.ts';
+import { EventFrameReader } from '../../src/replicas/wire/event-frames.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
-import { SILENT } from '../../src/log.ts';
-import { Secret } from '../../src/secret.ts';
-import { LARGE_JSON, writeLargeJson } from '../../src/openai/json-thread.ts';
+import { SILENT } from '../../src/support/log.ts';
+import { Secret } from '../../src/support/secret.ts';
+import { LARGE_JSON, writeLargeJson } from '../../src/json/json-thread.ts';
 import { temporaryFolder, until } from '../harness.ts';
 import { chat, MODEL, settled, textOf } from './requests.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ServerDialect } from '../../src/generation.ts';
-import { HttpReplica } from './replicas.ts';
+import type { ServerDialect } from '../../src/core/generation.ts';
+import { HttpReplica } from '../replicas/replicas.ts';
 import { chat, collect, NEVER_ABORTED, text } from './requests.ts';
 
 /** The field in which each server reports why a choice has stopped. */

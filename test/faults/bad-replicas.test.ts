@@ -6,8 +6,8 @@ import { after, test } from 'node:test';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { serveEngine } from '../../src/engine/server.ts';
-import { SILENT } from '../../src/log.ts';
-import { HttpReplica } from '../engine/replicas.ts';
+import { SILENT } from '../../src/support/log.ts';
+import { HttpReplica } from '../replicas/replicas.ts';
 import { assertError } from '../http/wire.ts';
 import { chat, MODEL, post, startService, until } from '../harness.ts';
 

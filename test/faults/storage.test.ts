@@ -9,7 +9,7 @@ import { sql } from 'kysely';
 import { createKeyText } from '../../src/accounts/key-format.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/support/secret.ts';
 import {
   chat,
   pauseEngine,

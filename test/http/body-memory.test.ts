@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { getHeapStatistics } from 'node:v8';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { BodyMemory, BodyReservation } from '../../src/http/body.ts';
-import { jsonBody, LARGE_JSON } from '../../src/openai/json-thread.ts';
+import { jsonBody, LARGE_JSON } from '../../src/json/json-thread.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, untilIdle, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { encodeVector, readVector } from '../../src/openai/vectors.ts';
-import { HttpReplica } from '../engine/replicas.ts';
+import { encodeVector, readVector } from '../../src/json/vectors.ts';
+import { HttpReplica } from '../replicas/replicas.ts';
 import { chat, engineHealth, post, requestLog, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { RedisClient } from '@redis/client';
 import OpenAI, { ConflictError, UnprocessableEntityError } from 'openai';
-import { HttpReplica } from '../engine/replicas.ts';
+import { HttpReplica } from '../replicas/replicas.ts';
 import { requestLog, startService, until, type TestService } from '../harness.ts';
 import { Management, type Caller } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../support/servers.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import * as fc from '../support/fast-check.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { ClientDisconnected } from '../../src/inference/complete.ts';
 import { GenerationRecord } from '../../src/inference/record.ts';
 import { KeyedGeneration, type ResponseReader } from '../../src/http/idempotency/keyed-generation.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { PROTOCOLS } from '../../src/http/protocols.ts';
-import { openApiDocument } from '../../src/openai/openapi.ts';
-import { asList, jsonObject, type JsonObject } from '../../src/openai/values.ts';
+import { openApiDocument } from '../../src/protocols/openai/openapi.ts';
+import { asList, jsonObject, type JsonObject } from '../../src/json/values.ts';
 
 /** The recorded responses of the service (`transcripts.test.ts`) are compared with the schemas of the document. */
 

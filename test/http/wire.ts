@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { ERRORS, errorType, type ErrorCode } from '../../src/errors.ts';
+import { ERRORS, errorType, type ErrorCode } from '../../src/core/errors.ts';
 
 /** A response as it was sent. */
 export interface WireResponse {

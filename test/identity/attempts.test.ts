@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { Attempts, type Attempt } from '../../src/identity/attempts.ts';
 import { SQLITE, testDatabases } from '../support/servers.ts';
 import { startIdentityFixture } from './fixture.ts';

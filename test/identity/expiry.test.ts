@@ -7,7 +7,7 @@ import { ExpiredSignIns } from '../../src/identity/expiry.ts';
 import { createInvitation } from '../../src/identity/invitations.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { IDLE_MS, SESSION_MS, SETUP_MS } from '../../src/identity/token.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { testDatabases, type TestDatabase } from '../support/servers.ts';
 
 const DAY_MS = 86_400_000;

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import type { Identity } from '../../src/identity/identity.ts';
 import { finishProviderSignIn } from '../../src/identity/sign-in.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { SQLITE, testDatabases } from '../support/servers.ts';
 import { appCode, OPERATOR, startIdentityFixture, type Browser, type IdentityFixture } from './fixture.ts';
 import { startOidcProvider, type OidcServer } from './oidc-provider.ts';

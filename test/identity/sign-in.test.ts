@@ -5,7 +5,7 @@ import { SecretKeys } from '../../src/database/secret-keys.ts';
 import { Identity } from '../../src/identity/identity.ts';
 import { SCRYPT } from '../../src/identity/password.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { testDatabases } from '../support/servers.ts';
 import {
   appCode,

@@ -6,7 +6,7 @@ import type { Database } from '../../src/database/database.ts';
 import { SecretKeys, secretKeyPath } from '../../src/database/secret-keys.ts';
 import { beginSecondFactor, consumeTotp } from '../../src/identity/second-factor.ts';
 import { assertSharedKeys, prepareSecrets, rotateSecrets } from '../../src/identity/stored-secrets.ts';
-import { Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/support/secret.ts';
 import { runCli, temporaryFolder } from '../harness.ts';
 import { testDatabases } from '../support/servers.ts';
 import { appCode } from './fixture.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { readImageHeader } from '../../src/openai/image-header.ts';
+import { readImageHeader } from '../../src/protocols/image-header.ts';
 import { gif, jpeg, png, webp } from './samples.ts';
 
 const SAMPLES = {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { canContinue } from '../../src/engine/continuation.ts';
+import { canContinue } from '../../src/replicas/continuation.ts';
 import {
   estimatedPromptTokens,
   maxPromptTokens,
   promptTexts,
   type ChatRequest,
-} from '../../src/generation.ts';
+} from '../../src/core/generation.ts';
 import { promptBlocks } from '../../src/routing/prefix-index.ts';
-import { chat } from '../openai/samples.ts';
+import { chat } from '../protocols/openai/samples.ts';
 import { dataUri, png } from './samples.ts';
 
 /** Returns a chat with this text around an image of this size. */

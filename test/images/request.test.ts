@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type ChatRequest, imagesOf } from '../../src/generation.ts';
-import { Notes } from '../../src/notes.ts';
-import { formatChat } from '../../src/openai/replica-request.ts';
-import { admitImages } from '../../src/openai/images.ts';
-import { read as readMessages } from '../anthropic/samples.ts';
-import { chat, refuses } from '../openai/samples.ts';
-import { read as readResponses } from '../responses/samples.ts';
+import { type ChatRequest, imagesOf } from '../../src/core/generation.ts';
+import { Notes } from '../../src/core/notes.ts';
+import { formatChat } from '../../src/replicas/wire/replica-request.ts';
+import { admitImages } from '../../src/protocols/images.ts';
+import { read as readMessages } from '../protocols/anthropic/samples.ts';
+import { chat, refuses } from '../protocols/openai/samples.ts';
+import { read as readResponses } from '../protocols/responses/samples.ts';
 import { dataUri, gif, jpeg, PIXEL, png, webp } from './samples.ts';
 
 /** How each language writes an image of a user, and a request with these parts as its user message. */

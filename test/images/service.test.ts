@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI, { BadRequestError } from 'openai';
-import { HttpReplica, respondHello } from '../engine/replicas.ts';
+import { HttpReplica, respondHello } from '../replicas/replicas.ts';
 import { ManualClock, MODEL, post, requestLog, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { dataUri, jpeg, PIXEL, png } from './samples.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import type { GenerationRequest } from '../../src/generation.ts';
+import type { GenerationRequest } from '../../src/core/generation.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';
-import { SILENT, type LogFields } from '../../src/log.ts';
+import { SILENT, type LogFields } from '../../src/support/log.ts';
 import { chat, text } from '../engine/requests.ts';
 import { CALLER } from './fixture.ts';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as check, constantFrom, integer, property, string } from '../support/fast-check.ts';
 import { describeInput, formatModelInput, readModelInput } from '../../src/inference/model-input.ts';
-import { Notes } from '../../src/notes.ts';
-import { chat, text } from '../openai/samples.ts';
+import { Notes } from '../../src/core/notes.ts';
+import { chat, text } from '../protocols/openai/samples.ts';
 
 const CARD = {
   id: 'ns/m',

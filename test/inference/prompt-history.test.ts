@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import type { ChatRequest, Message, Tool } from '../../src/generation.ts';
+import type { ChatRequest, Message, Tool } from '../../src/core/generation.ts';
 import { fingerprintOf, MAX_PIECES } from '../../src/inference/fingerprint.ts';
 import { PromptHistory, type CacheMiss, type SentRequest } from '../../src/inference/prompt-history.ts';
 import { chat, text } from '../engine/requests.ts';

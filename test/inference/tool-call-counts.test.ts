@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { FinishReason } from '../../src/generation.ts';
+import type { FinishReason } from '../../src/core/generation.ts';
 import { ToolCallCounts } from '../../src/inference/record.ts';
 import { chat } from '../engine/requests.ts';
 

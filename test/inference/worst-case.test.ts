@@ -2,15 +2,15 @@ import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
-import { ChatTemplate } from '../../src/engine/llama/template.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ChatTemplate } from '../../src/engine/llama/prompt/template.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import {
   NO_OUTPUT,
   type ChatRequest,
   type Message,
   type ModelCard,
   type Tool,
-} from '../../src/generation.ts';
+} from '../../src/core/generation.ts';
 import { clampUsage, worstCase } from '../../src/inference/request-accounting.ts';
 import type { ConfiguredModel } from '../../src/routing/served-model.ts';
 import { PUBLISHED } from '../engine/llama/templates.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, mock, test } from 'node:test';
-import { ConversationStore } from '../../src/engine/llama/conversation-store.ts';
+import { ConversationStore } from '../../src/engine/llama/conversations/conversation-store.ts';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
 import { temporaryFolder } from '../harness.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
-import { NO_USAGE, type TextRequest } from '../../src/generation.ts';
+import { NO_USAGE, type TextRequest } from '../../src/core/generation.ts';
 import { GREEDY } from '../generation-requests.ts';
 import { temporaryFolder } from '../harness.ts';
 import { always, complete, loadEngine, MODELS, text } from './embedded-engine.ts';

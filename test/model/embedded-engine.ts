@@ -3,7 +3,7 @@ import { copyFile, open } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { LlamaOptions } from '../../src/engine/llama/load-model.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import type {
   ChatRequest,
   FinishReason,
@@ -13,8 +13,8 @@ import type {
   TokenLogprob,
   Usage,
   EngineEvent,
-} from '../../src/generation.ts';
-import { SILENT } from '../../src/log.ts';
+} from '../../src/core/generation.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { readGguf } from '../../src/models/gguf.ts';
 import { NO_END } from '../support/default-model.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';

@@ -2,26 +2,26 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { loadBackend } from '../../src/engine/llama/backend.ts';
-import { NativeModel } from '../../src/engine/llama/binding.ts';
+import { loadBackend } from '../../src/engine/llama/native/backend.ts';
+import { NativeModel } from '../../src/engine/llama/native/binding.ts';
 import { EmbeddingEngine } from '../../src/engine/llama/embedding-engine.ts';
-import { planMemory } from '../../src/engine/llama/memory.ts';
-import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
-import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
-import { Supervisor } from '../../src/engine/supervisor.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { planMemory } from '../../src/models/memory.ts';
+import { Vocabulary } from '../../src/engine/llama/prompt/vocabulary.ts';
+import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
+import { Supervisor } from '../../src/serving/supervisor.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import {
   type EmbeddingInput,
   type EmbeddingRequest,
   type GenerationEvent,
   type GenerationRequest,
   NO_OUTPUT,
-} from '../../src/generation.ts';
-import { SILENT } from '../../src/log.ts';
+} from '../../src/core/generation.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { ModelFileError } from '../../src/models/errors.ts';
 import { readGguf } from '../../src/models/gguf.ts';
 import { quantizedFile } from '../embedding-model.ts';
-import { REPLICA } from '../engine/replicas.ts';
+import { REPLICA } from '../replicas/replicas.ts';
 import { temporaryFolder, until } from '../harness.ts';
 import { text } from './embedded-engine.ts';
 import { type RandomModel, writeRandomModel } from './random-models.ts';

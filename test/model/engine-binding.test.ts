@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/backend.ts';
+import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/native/backend.ts';
 import { ModelFileError } from '../../src/models/errors.ts';
-import { NativeModel, type NativeContext, type NativeSampler } from '../../src/engine/llama/binding.ts';
-import { LogprobReader } from '../../src/engine/llama/logprobs.ts';
-import { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
-import { SILENT } from '../../src/log.ts';
+import {
+  NativeModel,
+  type NativeContext,
+  type NativeSampler,
+} from '../../src/engine/llama/native/binding.ts';
+import { LogprobReader } from '../../src/engine/llama/output/logprobs.ts';
+import { Vocabulary } from '../../src/engine/llama/prompt/vocabulary.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { NO_END } from '../support/default-model.ts';
 import { temporaryFolder } from '../harness.ts';
 import { writeRandomModel } from './random-models.ts';

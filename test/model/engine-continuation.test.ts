@@ -7,7 +7,7 @@ import {
   type GenerationRequest,
   type Sampling,
   type TextRequest,
-} from '../../src/generation.ts';
+} from '../../src/core/generation.ts';
 import { GREEDY } from '../generation-requests.ts';
 import {
   assertRefused,

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { LlamaEngine } from '../../src/engine/llama/engine.ts';
-import { GrammarCache } from '../../src/engine/llama/grammar.ts';
+import { GrammarCache } from '../../src/engine/llama/output/response-grammar.ts';
 import { loadModel } from '../../src/engine/llama/load-model.ts';
 import { HERMES } from '../../src/engine/llama/tool-calls/json-formats.ts';
-import type { ChatRequest, Tool } from '../../src/generation.ts';
-import { SILENT } from '../../src/log.ts';
+import type { ChatRequest, Tool } from '../../src/core/generation.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { assertRefused, chat, complete, file, SKIP } from './embedded-engine.ts';
 import { callsOf } from './lamp-tools.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
-import { NO_USAGE, type ChatRequest, type Continuation } from '../../src/generation.ts';
+import { NO_USAGE, type ChatRequest, type Continuation } from '../../src/core/generation.ts';
 import { GREEDY } from '../generation-requests.ts';
 import { chat, complete, exactly, loadEngine, MODELS, SKIP, text } from './embedded-engine.ts';
 

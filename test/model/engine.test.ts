@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
-import type { ServiceError } from '../../src/errors.ts';
-import type { GenerationRequest, Usage, EngineEvent } from '../../src/generation.ts';
+import type { ServiceError } from '../../src/core/errors.ts';
+import type { GenerationRequest, Usage, EngineEvent } from '../../src/core/generation.ts';
 import {
   type Completion,
   always,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Tool, ToolCall, EngineEvent } from '../../src/generation.ts';
+import type { Tool, ToolCall, EngineEvent } from '../../src/core/generation.ts';
 
 export const COLOR: Tool = {
   name: 'set_color',

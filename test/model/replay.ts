@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
-import { JobChoice, type Job, type JobChoiceOptions } from '../../src/engine/llama/job.ts';
-import type { Vocabulary } from '../../src/engine/llama/vocabulary.ts';
-import type { FinishReason, EngineEvent } from '../../src/generation.ts';
+import { JobChoice, type Job, type JobChoiceOptions } from '../../src/engine/llama/decode/job.ts';
+import type { Vocabulary } from '../../src/engine/llama/prompt/vocabulary.ts';
+import type { FinishReason, EngineEvent } from '../../src/core/generation.ts';
 
 /** The output of a choice. */
 export interface Output {

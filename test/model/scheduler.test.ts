@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import type { NativeGrammar, NativeSampler } from '../../src/engine/llama/binding.ts';
-import { ChoiceOutput } from '../../src/engine/llama/choice-output.ts';
-import { type GrammarField, Job, JobChoice } from '../../src/engine/llama/job.ts';
+import type { NativeGrammar, NativeSampler } from '../../src/engine/llama/native/binding.ts';
+import { ChoiceOutput } from '../../src/engine/llama/output/choice-output.ts';
+import { type GrammarField, Job, JobChoice } from '../../src/engine/llama/decode/job.ts';
 import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.ts';
-import { OutputConstraint } from '../../src/engine/llama/output-constraint.ts';
-import { Scheduler } from '../../src/engine/llama/scheduler.ts';
-import { ServiceError } from '../../src/errors.ts';
-import { SILENT } from '../../src/log.ts';
+import { OutputConstraint } from '../../src/engine/llama/output/output-constraint.ts';
+import { Scheduler } from '../../src/engine/llama/decode/scheduler.ts';
+import { ServiceError } from '../../src/core/errors.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { NO_END } from '../support/default-model.ts';
 import { until } from './embedded-engine.ts';
-import type { EngineEvent } from '../../src/generation.ts';
+import type { EngineEvent } from '../../src/core/generation.ts';
 
 const file = process.env.SLUICE_TEST_MODEL;
 const SLOTS = 2;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { loadBackend } from '../../src/engine/llama/backend.ts';
-import { NativeModel } from '../../src/engine/llama/binding.ts';
+import { loadBackend } from '../../src/engine/llama/native/backend.ts';
+import { NativeModel } from '../../src/engine/llama/native/binding.ts';
 import { toolGrammar } from '../../src/engine/llama/tool-calls/tool-grammar.ts';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { FORMATS } from '../engine/llama/tool-calls/formats.ts';
 import { tool } from '../engine/llama/tool-calls/parsing.ts';
 import { VOCABULARY } from '../engine/llama/tokens.ts';

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { Layout } from '../../src/models/layout.ts';
 import { PullError } from '../../src/models/errors.ts';
 import { parseSource } from '../../src/models/source.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmod, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, it } from 'node:test';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { fetchFile, type DownloadTarget } from '../../src/models/fetch-file.ts';
 import { HttpClient } from '../../src/models/http-client.ts';
 import { Layout } from '../../src/models/layout.ts';

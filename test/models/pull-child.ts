@@ -1,4 +1,4 @@
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { ModelStore } from '../../src/models/store.ts';
 
 /** Pulls a model and prints the received bytes, for tests that kill this process. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Log, LogFields } from '../../src/log.ts';
+import type { Log, LogFields } from '../../src/support/log.ts';
 import type { PullProgress } from '../../src/models/progress.ts';
 import { PullError } from '../../src/models/errors.ts';
 import { ModelStore, type ModelStoreOptions } from '../../src/models/store.ts';

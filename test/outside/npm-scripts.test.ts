@@ -5,7 +5,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { VERSION } from '../../src/version.ts';
+import { VERSION } from '../../src/support/version.ts';
 import { chat, listeningUrl, run, runCli, scriptedYaml, temporaryFolder, until } from '../harness.ts';
 
 /** The file that `npx sluice` runs. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { ServiceError } from '../../src/errors.ts';
+import { ServiceError } from '../../src/core/errors.ts';
 import { Backlog, type BacklogEntry } from '../../src/routing/backlog.ts';
 
 const MAX_REQUESTS = 4;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { SILENT, type Log } from '../../src/log.ts';
+import { SILENT, type Log } from '../../src/support/log.ts';
 import { CircuitBreaker } from '../../src/routing/breaker.ts';
 
 const ERROR = new Error('the replica responded with 500');

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import OpenAI from 'openai';
-import type { FinishReason } from '../../src/generation.ts';
-import { HttpReplica } from '../engine/replicas.ts';
+import type { FinishReason } from '../../src/core/generation.ts';
+import { HttpReplica } from '../replicas/replicas.ts';
 import { requestLog, runCli, startService, until } from '../harness.ts';
 
 /** The finish reason that the replica returns next. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import type { ChatRequest } from '../../src/generation.ts';
+import type { ChatRequest } from '../../src/core/generation.ts';
 import { BLOCK_BYTES, PrefixIndex, promptBlocks, type PromptBlocks } from '../../src/routing/prefix-index.ts';
 import { chat, text } from '../engine/requests.ts';
 

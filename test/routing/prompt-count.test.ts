@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineState, ReplicaClient } from '../../src/engine/engine.ts';
-import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
-import { maxPromptTokens, type Dialect } from '../../src/generation.ts';
-import { SILENT } from '../../src/log.ts';
+import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
+import { maxPromptTokens, type Dialect } from '../../src/core/generation.ts';
+import { SILENT } from '../../src/support/log.ts';
 import type { ReplicaEntry } from '../../src/routing/replica.ts';
 import { Router } from '../../src/routing/router.ts';
 import type { ServedModel } from '../../src/routing/served-model.ts';
-import { HttpReplica, openScripted } from '../engine/replicas.ts';
+import { HttpReplica, openScripted } from '../replicas/replicas.ts';
 import { chat, MODEL, NEVER_ABORTED } from '../engine/requests.ts';
 
 const REQUEST = chat({}, { messages: [{ role: 'user', content: 'Wie geht’s?' }] });

@@ -4,8 +4,8 @@ import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
-import { SILENT } from '../../src/log.ts';
-import { Secret } from '../../src/secret.ts';
+import { SILENT } from '../../src/support/log.ts';
+import { Secret } from '../../src/support/secret.ts';
 import { assertError } from '../http/wire.ts';
 import { chat, MODEL, post, requestLog, startService, until } from '../harness.ts';
 

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
-import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
+import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
+import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
 import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';
-import { ServiceError } from '../../src/errors.ts';
-import { SILENT } from '../../src/log.ts';
+import { ServiceError } from '../../src/core/errors.ts';
+import { SILENT } from '../../src/support/log.ts';
 import type { BacklogEntry } from '../../src/routing/backlog.ts';
 import { Lease } from '../../src/routing/lease.ts';
 import { Router } from '../../src/routing/router.ts';
 import type { RoutingOptions, ServedModel } from '../../src/routing/served-model.ts';
-import { REPLICA } from '../engine/replicas.ts';
+import { REPLICA } from '../replicas/replicas.ts';
 import { chat, NEVER_ABORTED } from '../engine/requests.ts';
 
 const ID = 'test/model';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import OpenAI from 'openai';
-import { HttpReplica } from '../engine/replicas.ts';
+import { HttpReplica } from '../replicas/replicas.ts';
 import { requestLog, startService, until } from '../harness.ts';
 
 /** The parts of the calls that the replica returns next. */

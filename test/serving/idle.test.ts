@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineState } from '../../src/engine/engine.ts';
-import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
-import { EMPTY_REPORT } from '../../src/engine/replica-report.ts';
-import { SILENT } from '../../src/log.ts';
+import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
+import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { Dispatcher } from '../../src/routing/dispatcher.ts';
 import { RoutedReplica } from '../../src/routing/replica.ts';
-import { REPLICA } from '../engine/replicas.ts';
+import { REPLICA } from '../replicas/replicas.ts';
 import { chat as chatRequest } from '../engine/requests.ts';
 import {
   chat,

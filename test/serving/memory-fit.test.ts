@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { SILENT } from '../../src/log.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { ModelStore } from '../../src/models/store.ts';
 import { footprintOf } from '../../src/serving/memory-fit.ts';
 import { runCli, startService, temporaryFolder } from '../harness.ts';

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { setImmediate as turn } from 'node:timers/promises';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import type { LoadCause, MemoryGrant } from '../../src/engine/embedded-replica.ts';
-import { SILENT } from '../../src/log.ts';
+import type { LoadCause, MemoryGrant } from '../../src/serving/embedded-replica.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { MemoryGate, type GateModel } from '../../src/serving/memory-gate.ts';
 
 const MIN_STAY_MS = 1000;

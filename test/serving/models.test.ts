@@ -10,7 +10,7 @@ import type { Contract } from '../../src/http/api/contract.ts';
 import { isReady } from '../../src/routing/readiness.ts';
 import { chat, MODEL, openService, post, startService, until, type TestService } from '../harness.ts';
 import { run } from '../commands/program.ts';
-import { HttpReplica, respondHello } from '../engine/replicas.ts';
+import { HttpReplica, respondHello } from '../replicas/replicas.ts';
 import { Management } from '../management.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { addressOf, listen } from '../models/fake-hub.ts';

@@ -6,8 +6,8 @@ import { startEngineProcess, type EngineProcess, type StartEngine } from '../../
 import type { EngineReport } from '../../src/engine/engine.ts';
 import { parseDirective, type ScriptedOptions } from '../../src/engine/scripted/options.ts';
 import { SCRIPTED_PROGRAM } from '../../src/engine/scripted/program.ts';
-import type { GenerationRequest } from '../../src/generation.ts';
-import { openLog } from '../../src/log.ts';
+import type { GenerationRequest } from '../../src/core/generation.ts';
+import { openLog } from '../../src/support/log.ts';
 
 /** Starts scripted engines in this process, which takes a small part of the CPU time, and others as child processes. */
 export const startEngineInProcess: StartEngine = (program, argument) =>

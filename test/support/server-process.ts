@@ -17,7 +17,7 @@ import { tmpdir } from 'node:os';
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/support/secret.ts';
 import { memoryFolder } from './memory-folder.ts';
 import { dropSettings } from './environment.ts';
 

@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Database } from '../../src/database/database.ts';
-import { Secret } from '../../src/secret.ts';
+import { Secret } from '../../src/support/secret.ts';
 import { memoryFolder } from './memory-folder.ts';
 import { hasPostgres, hasValkey, startPostgres, startValkey, type TestServer } from './server-process.ts';
 import { createSqlite } from './sqlite-template.ts';

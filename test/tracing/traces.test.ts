@@ -8,7 +8,7 @@ import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { serveEngine } from '../../src/engine/server.ts';
-import { openLog, SILENT } from '../../src/log.ts';
+import { openLog, SILENT } from '../../src/support/log.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { OtlpExporter, type Span } from '../../src/tracing/otlp.ts';
 import { generatedParts, partsOf } from '../docs/generated.ts';

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { type Backend, loadBackend } from '../../src/engine/llama/backend.ts';
-import { NativeModel, type NativeContext } from '../../src/engine/llama/binding.ts';
+import { type Backend, loadBackend } from '../../src/engine/llama/native/backend.ts';
+import { NativeModel, type NativeContext } from '../../src/engine/llama/native/binding.ts';
 import { loadModel } from '../../src/engine/llama/load-model.ts';
-import { Supervisor } from '../../src/engine/supervisor.ts';
-import { SILENT } from '../../src/log.ts';
+import { Supervisor } from '../../src/serving/supervisor.ts';
+import { SILENT } from '../../src/support/log.ts';
 import { temporaryFolder, until } from '../../test/harness.ts';
 import { writeRandomModel } from '../../test/model/random-models.ts';
 
@@ -216,8 +216,8 @@ describe('a model on a GPU', () => {
 });
 
 test('without a GPU, the package for the GPU uses the CPU', () => {
-  const load = `import { loadBackend } from './src/engine/llama/backend.ts';
-    import { SILENT } from './src/log.ts';
+  const load = `import { loadBackend } from './src/engine/llama/native/backend.ts';
+    import { SILENT } from './src/support/log.ts';
     const { kind, package: name } = await loadBackend(SILENT);
     console.log(kind, name);`;
   const { stdout } = spawnSync(process.execPath, ['--input-type=module-typescript', '--eval', load], {

@@ -48,7 +48,8 @@ const AREAS: Readonly<Record<string, Area>> = {
     tests: ['test/routing/*.test.ts', 'test/inference/*.test.ts', 'test/http/queue.test.ts'],
   },
   scheduler: {
-    sources: 'src/engine/llama/{scheduler,step-planner,slots,job,choice-output,draft-plan,common-prefix}.ts',
+    sources:
+      'src/engine/llama/{decode/{scheduler,step-planner,slots,job,draft-plan},output/choice-output,conversations/common-prefix}.ts',
     tests: ['test/engine/llama/{step,prefix-cache,choice-output,draft}.test.ts', 'test/model/*.test.ts'],
   },
 };

@@ -1,6 +1,11 @@
-import { continuesFromTokenIds } from '../../src/engine/continuation.ts';
+import { continuesFromTokenIds } from '../../src/replicas/continuation.ts';
 import type { ReplicaClient, ReplicaEvent } from '../../src/engine/engine.ts';
-import { NO_USAGE, type Continuation, type GenerationRequest, type Message } from '../../src/generation.ts';
+import {
+  NO_USAGE,
+  type Continuation,
+  type GenerationRequest,
+  type Message,
+} from '../../src/core/generation.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from '../../test/engine/requests.ts';
 
 const QUESTION: Message = { role: 'user', content: 'Write two sentences about rain, with the emoji 🌧️ 🙂.' };

@@ -3,9 +3,9 @@
  * and checks that the servers enforce the schemas in `schemas.ts` that the service accepts. `SLUICE_TEST_VLLM` and
  * `SLUICE_TEST_LLAMA_SERVER` are the URLs of the servers. Not part of `npm test`.
  */
-import { HttpReplicaClient } from '../../src/engine/replica-client.ts';
+import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { satisfies } from '../../test/engine/llama/json-schema.ts';
-import { REPLICA } from '../../test/engine/replicas.ts';
+import { REPLICA } from '../../test/replicas/replicas.ts';
 import { startService, type TestService } from '../../test/harness.ts';
 import { compare } from './compare.ts';
 import { compareContinuations } from './continuation.ts';
@@ -19,7 +19,7 @@ import {
   type PeerCase,
   type Server,
 } from './requests.ts';
-import { SCHEMA_CASES } from '../../test/openai/schema-cases.ts';
+import { SCHEMA_CASES } from '../../test/protocols/openai/schema-cases.ts';
 
 const ADDRESSES: Readonly<Record<Server, string | undefined>> = {
   vllm: process.env.SLUICE_TEST_VLLM,

@@ -1,4 +1,4 @@
-import type { Usage } from '../../generation.ts';
+import type { Usage } from '../../core/generation.ts';
 
 /**
  * Money is in whole pico-dollars ($1 is 10^12), never in floats. Prices have at most 6 decimals in USD per

@@ -1,5 +1,5 @@
 import type { Database } from '../../database/database.ts';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../support/log.ts';
 import { steadyNow } from '../steady-now.ts';
 import { DAY_MS } from './days.ts';
 import type { LedgerStore } from './store.ts';

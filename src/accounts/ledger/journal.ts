@@ -1,5 +1,5 @@
-import { Deadline } from '../../deadline.ts';
-import type { Log } from '../../log.ts';
+import { Deadline } from '../../support/deadline.ts';
+import type { Log } from '../../support/log.ts';
 import { asError } from './instance.ts';
 import {
   ledgerUnavailable,

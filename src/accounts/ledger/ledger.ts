@@ -1,6 +1,6 @@
-import { ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../core/errors.ts';
 import type { RowOf } from '../../database/ledger-columns.ts';
-import type { Usage } from '../../generation.ts';
+import type { Usage } from '../../core/generation.ts';
 
 /** The same values, where those that can be null may also be omitted. */
 type Given<Row> = { [P in keyof Row as null extends Row[P] ? never : P]: Row[P] } & {

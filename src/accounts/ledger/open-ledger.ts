@@ -1,7 +1,7 @@
 import type { ConfigFile } from '../../config/schema.ts';
 import type { Database } from '../../database/database.ts';
 import { ensurePartitions } from '../../database/partitions.ts';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../support/log.ts';
 import { asError, Instance } from './instance.ts';
 import { Journal } from './journal.ts';
 import type { Ledger } from './ledger.ts';

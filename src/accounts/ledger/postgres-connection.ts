@@ -1,8 +1,8 @@
 import { Client, type QueryResult, type QueryResultRow } from 'pg';
 import { asPostgresError } from '../../database/errors.ts';
 import { LATE_MS, nameOf, postgresOptions } from '../../database/postgres.ts';
-import { within } from '../../deadline.ts';
-import type { Secret } from '../../secret.ts';
+import { within } from '../../support/deadline.ts';
+import type { Secret } from '../../support/secret.ts';
 
 /** A statement that the server prepares once per connection. */
 export interface Statement {

@@ -1,7 +1,7 @@
 import { CHECKPOINTED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
 import type { Database } from '../../database/database.ts';
 import { dropPartitions, ensurePartitions } from '../../database/partitions.ts';
-import type { Secret } from '../../secret.ts';
+import type { Secret } from '../../support/secret.ts';
 import { PostgresConnection, type QueryFunction, type Statement } from './postgres-connection.ts';
 import { CLIENT_KEY, DAY_KEY, ENDED, USAGE_SUMS, WAIVED } from './roll-ups.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';

@@ -6,7 +6,7 @@ import {
   type LedgerState,
   type RowOf,
 } from '../../database/ledger-columns.ts';
-import { NO_USAGE, type Usage } from '../../generation.ts';
+import { NO_USAGE, type Usage } from '../../core/generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
 import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';

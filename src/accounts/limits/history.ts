@@ -1,4 +1,4 @@
-import { ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../core/errors.ts';
 import { Count } from './counts.ts';
 import { KINDS, type LimitKind } from './kinds.ts';
 import type { HistoryEntry, UsageHistory } from './limiter.ts';

@@ -1,5 +1,5 @@
 import type { LimitName } from '../../config/plan.ts';
-import type { ErrorCode } from '../../errors.ts';
+import type { ErrorCode } from '../../core/errors.ts';
 
 /**
  * What a limit counts: requests, prompt and completion tokens, or cost. Over which window: `minute` is a token bucket,

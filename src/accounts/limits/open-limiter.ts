@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config/schema.ts';
 import type { Database } from '../../database/database.ts';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../support/log.ts';
 import { openUsageHistory } from '../ledger/history.ts';
 import type { Limiter } from './limiter.ts';
 import { MemoryLimiter, type LimiterClock } from './memory.ts';

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ErrorReply, RedisClient } from '@redis/client';
-import { within } from '../../deadline.ts';
-import type { Log } from '../../log.ts';
-import type { Secret } from '../../secret.ts';
+import { within } from '../../support/deadline.ts';
+import type { Log } from '../../support/log.ts';
+import type { Secret } from '../../support/secret.ts';
 import type { Script } from './valkey-scripts.ts';
 
 export interface ValkeyConnectionOptions {

@@ -1,6 +1,6 @@
-import { ServiceError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
-import type { Secret } from '../../secret.ts';
+import { ServiceError } from '../../core/errors.ts';
+import type { Log } from '../../support/log.ts';
+import type { Secret } from '../../support/secret.ts';
 import { amountsOf, usedAmounts, type Amounts } from './counts.ts';
 import { denialOf } from './denial.ts';
 import { ActiveReservation } from './active-reservation.ts';

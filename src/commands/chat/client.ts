@@ -1,5 +1,5 @@
-import { SseParser } from '../../openai/sse.ts';
-import { VERSION } from '../../version.ts';
+import { SseParser } from '../../support/sse.ts';
+import { VERSION } from '../../support/version.ts';
 import { printable } from '../output.ts';
 
 export interface ChatMessage {

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import { modelNamed } from '../../nearest.ts';
+import { modelNamed } from '../../support/nearest.ts';
 import { ChatError, type ChatClient } from './client.ts';
 import type { Conversation } from './conversation.ts';
 import { MessageReader } from './message-reader.ts';

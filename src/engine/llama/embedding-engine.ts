@@ -1,12 +1,12 @@
-import { ServiceError } from '../../errors.ts';
-import { refuseOtherKind } from '../../features.ts';
-import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../generation.ts';
+import { ServiceError } from '../../core/errors.ts';
+import { refuseOtherKind } from '../../core/features.ts';
+import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../core/generation.ts';
 import { ModelFileError } from '../../models/errors.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
 import type { Engine, EngineHealth, ModelDescription } from '../engine.ts';
-import type { NativeEmbeddingContext, NativeModel } from './binding.ts';
-import { EmbeddingPool } from './embedding-pool.ts';
-import { EmbeddingTokenizer } from './embedding-tokenizer.ts';
+import type { NativeEmbeddingContext, NativeModel } from './native/binding.ts';
+import { EmbeddingPool } from './embeddings/embedding-pool.ts';
+import { EmbeddingTokenizer } from './embeddings/embedding-tokenizer.ts';
 import {
   checkAllocation,
   loadWeights,
@@ -14,7 +14,7 @@ import {
   type LoadHooks,
   type Weights,
 } from './load-model.ts';
-import { Vocabulary } from './vocabulary.ts';
+import { Vocabulary } from './prompt/vocabulary.ts';
 
 /**
  * llama.cpp in this process, for a model that computes embeddings. Computes as many inputs at the same time as it has

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { refuseOtherKind } from '../../features.ts';
-import { ServiceError } from '../../errors.ts';
+import { refuseOtherKind } from '../../core/features.ts';
+import { ServiceError } from '../../core/errors.ts';
 import {
   type ChatRequest,
   type Continuation,
@@ -9,21 +9,21 @@ import {
   type ResponseFormat,
   type ToolChoice,
   echoedPrompts,
-} from '../../generation.ts';
-import type { Log } from '../../log.ts';
+} from '../../core/generation.ts';
+import type { Log } from '../../support/log.ts';
 import type { GgufInfo } from '../../models/gguf.ts';
 import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
-import { ChoiceOutput, type ChoiceOutputOptions } from './choice-output.ts';
-import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './job.ts';
-import { FairTurns } from './fair-turns.ts';
-import { GrammarCache } from './grammar.ts';
+import { ChoiceOutput, type ChoiceOutputOptions } from './output/choice-output.ts';
+import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './decode/job.ts';
+import { FairTurns } from './prompt/fair-turns.ts';
+import { GrammarCache } from './output/response-grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
-import type { Outbox } from './outbox.ts';
-import { OutputConstraint, type OutputGrammars } from './output-constraint.ts';
-import { PromptTokenizer } from './prompt-tokenizer.ts';
-import { checkLogitBias, samplerConfig } from './sampling.ts';
-import { Scheduler } from './scheduler.ts';
-import { offeredTools } from './template-messages.ts';
+import type { Outbox } from './output/outbox.ts';
+import { OutputConstraint, type OutputGrammars } from './output/output-constraint.ts';
+import { PromptTokenizer } from './prompt/prompt-tokenizer.ts';
+import { checkLogitBias, samplerConfig } from './decode/sampling.ts';
+import { Scheduler } from './decode/scheduler.ts';
+import { offeredTools } from './prompt/template-messages.ts';
 import { GENERIC } from './tool-calls/json-formats.ts';
 import type { PromptReasoning } from './tool-calls/reasoning.ts';
 

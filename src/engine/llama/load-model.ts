@@ -1,12 +1,12 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../support/log.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
-import { VERSION } from '../../version.ts';
-import { defaultThreads, loadBackend, type Backend } from './backend.ts';
-import { AllocationError, NativeModel, type NativeContext } from './binding.ts';
-import { ConversationStore } from './conversation-store.ts';
-import { CPU_DRAFTS, GPU_DRAFTS, type DraftBudget } from './draft-plan.ts';
+import { VERSION } from '../../support/version.ts';
+import { defaultThreads, loadBackend, type Backend } from './native/backend.ts';
+import { AllocationError, NativeModel, type NativeContext } from './native/binding.ts';
+import { ConversationStore } from './conversations/conversation-store.ts';
+import { CPU_DRAFTS, GPU_DRAFTS, type DraftBudget } from './decode/draft-plan.ts';
 import {
   availableMemory,
   bytesInMemory,
@@ -20,12 +20,12 @@ import {
   totalBytes,
   type AvailableMemory,
   type MemoryPlan,
-} from './memory.ts';
-import type { StepSpeed } from './step-planner.ts';
-import { openStoreDirectory, type StoreSettings } from './store-directory.ts';
-import { ChatTemplate, ChatTemplateError } from './template.ts';
+} from '../../models/memory.ts';
+import type { StepSpeed } from './decode/step-planner.ts';
+import { openStoreDirectory, type StoreSettings } from './conversations/store-directory.ts';
+import { ChatTemplate, ChatTemplateError } from './prompt/template.ts';
 import { GENERIC } from './tool-calls/json-formats.ts';
-import { Vocabulary } from './vocabulary.ts';
+import { Vocabulary } from './prompt/vocabulary.ts';
 
 export interface LlamaOptions {
   /** Path of the GGUF file, or of the first file of a split model. */

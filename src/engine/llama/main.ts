@@ -1,9 +1,9 @@
 import { ModelFileError } from '../../models/errors.ts';
-import type { Log } from '../../log.ts';
+import type { Log } from '../../support/log.ts';
 import { runEngineChild, type LoadedEngine } from '../child.ts';
-import { BackendError } from './backend.ts';
+import { BackendError } from './native/backend.ts';
 import type { LlamaOptions } from './load-model.ts';
-import { NotEnoughMemory } from './memory.ts';
+import { NotEnoughMemory } from '../../models/memory.ts';
 import { openEngine } from './open-engine.ts';
 
 await runEngineChild<LlamaOptions>({ load, mayRetry });

@@ -10,9 +10,9 @@ import {
   type JsonSchema,
   type Logprob,
   type TokenLogprob,
-} from '../../generation.ts';
-import { createToolCallId } from '../../tool-call-id.ts';
-import { SequenceMatcher } from '../llama/sequence-matcher.ts';
+} from '../../core/generation.ts';
+import { createToolCallId } from '../../core/tool-call-id.ts';
+import { SequenceMatcher } from '../llama/tool-calls/sequence-matcher.ts';
 import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
 
 /** One token of a completion. The start of a call is one token. */
@@ -234,7 +234,7 @@ function exampleOf(schema: JsonSchema): unknown {
 
 function exampleObject(schema: { readonly [keyword: string]: unknown }): Record<string, unknown> {
   const required = Array.isArray(schema['required']) ? schema['required'].map(String) : [];
-  // `openai/json-schema.ts` has validated the schema.
+  // `json/json-schema.ts` has validated the schema.
   const properties = (schema['properties'] ?? {}) as Record<string, JsonSchema>;
   return Object.fromEntries(required.map((name) => [name, exampleOf(properties[name] ?? true)]));
 }

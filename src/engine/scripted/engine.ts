@@ -1,5 +1,5 @@
-import { ServiceError } from '../../errors.ts';
-import { refuseOtherKind } from '../../features.ts';
+import { ServiceError } from '../../core/errors.ts';
+import { refuseOtherKind } from '../../core/features.ts';
 import {
   countTokens,
   NO_USAGE,
@@ -13,7 +13,7 @@ import {
   promptTexts,
   type EngineEvent,
   type GenerationEvent,
-} from '../../generation.ts';
+} from '../../core/generation.ts';
 import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
 import {
   planCompletions,

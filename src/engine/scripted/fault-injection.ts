@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { GenerationRequest } from '../../generation.ts';
+import type { GenerationRequest } from '../../core/generation.ts';
 import { parseDirective, type Directive } from './options.ts';
 
 /**

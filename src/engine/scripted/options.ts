@@ -1,5 +1,5 @@
-import { ERRORS, type ErrorCode } from '../../errors.ts';
-import { promptTexts, type GenerationRequest } from '../../generation.ts';
+import { ERRORS, type ErrorCode } from '../../core/errors.ts';
+import { promptTexts, type GenerationRequest } from '../../core/generation.ts';
 
 /** The options of a scripted engine. Directives override some of them for their request. */
 export interface ScriptedOptions {

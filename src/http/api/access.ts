@@ -1,4 +1,4 @@
-import { ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../core/errors.ts';
 import { invalidKey } from '../authenticate.ts';
 import type { Principal } from '../principal.ts';
 import type { Endpoint } from './endpoint.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { ErrorCode } from '../../errors.ts';
-import { bodyBounds } from '../../openai/json-body.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { bodyBounds } from '../../json/json-body.ts';
 import {
   BODY_ERRORS,
   errorResponses,
@@ -9,7 +9,7 @@ import {
   KEY_ERRORS,
   QUERY_ERRORS,
   type DocumentPart,
-} from '../../openai/openapi.ts';
+} from '../../protocols/openai/openapi.ts';
 import type { Access } from './contract/operation.ts';
 import type { Endpoint } from './endpoint.ts';
 import { API_ENDPOINTS } from './endpoints.ts';

@@ -4,7 +4,7 @@ import type { Actor } from '../../accounts/audit.ts';
 import type { Plans } from '../../accounts/plans.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Limiter } from '../../accounts/limits/limiter.ts';
-import { ServiceError, type ErrorCode } from '../../errors.ts';
+import { ServiceError, type ErrorCode } from '../../core/errors.ts';
 import type { BrowserRequest } from '../../identity/browser-request.ts';
 import type { HttpContext } from '../context.ts';
 import type { SessionPrincipal, Principal } from '../principal.ts';

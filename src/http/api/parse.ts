@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { ServiceError } from '../../errors.ts';
-import { didYouMean } from '../../nearest.ts';
-import { valueBounds } from '../../openai/json-body.ts';
+import { ServiceError } from '../../core/errors.ts';
+import { didYouMean } from '../../support/nearest.ts';
+import { valueBounds } from '../../json/json-body.ts';
 
 /** Maximum body size in bytes for operations with the access level `open`. */
 export const OPEN_BODY_BYTES = 16_384;

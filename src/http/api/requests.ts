@@ -4,7 +4,7 @@ import { requestJson } from '../../accounts/ledger/request-json.ts';
 import { readRequest, readRequests, readRequestsOf } from '../../accounts/ledger/requests.ts';
 import { readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
-import { ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../core/errors.ts';
 import { requestOperations } from './contract/requests.ts';
 import { accountInQuery, endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';

@@ -7,7 +7,7 @@ import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limiter.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
-import { ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../core/errors.ts';
 import { apiName } from './contract/limits.ts';
 import { usageOperations, type limitStatus } from './contract/usage.ts';
 import { accountInQuery, endpoints } from './endpoint.ts';

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { AuthenticatedKey } from '../../accounts/keys.ts';
-import { ServiceError } from '../../errors.ts';
-import type { GenerationRequest } from '../../generation.ts';
+import { ServiceError } from '../../core/errors.ts';
+import type { GenerationRequest } from '../../core/generation.ts';
 import type { ClientDisconnected } from '../../inference/complete.ts';
 import type { GenerationRecord } from '../../inference/record.ts';
 import type { HttpContext } from '../context.ts';
@@ -18,8 +18,8 @@ import {
 import { limitHeaders } from '../limit-headers.ts';
 import { refuse } from '../refusal.ts';
 import { clientRequestId } from '../request-log.ts';
-import { Notes } from '../../notes.ts';
-import type { Protocol } from '../../protocol.ts';
+import { Notes } from '../../core/notes.ts';
+import type { Protocol } from '../../core/protocol.ts';
 import type { KeyedGeneration, ResponseReader } from './keyed-generation.ts';
 import { keyReused, tooLargeToShare } from './store.ts';
 

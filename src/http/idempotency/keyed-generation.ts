@@ -1,6 +1,6 @@
-import { Deadline } from '../../deadline.ts';
-import { ServiceError } from '../../errors.ts';
-import { KeepAlives, type KeepAliveOptions } from '../../event-stream.ts';
+import { Deadline } from '../../support/deadline.ts';
+import { ServiceError } from '../../core/errors.ts';
+import { KeepAlives, type KeepAliveOptions } from '../../support/event-stream.ts';
 import { ClientDisconnected } from '../../inference/complete.ts';
 import type { GenerationRecord } from '../../inference/record.ts';
 import type { FrameOutput, GenerationOutput } from '../generation-output.ts';

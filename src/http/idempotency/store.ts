@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { ConfigFile, Config } from '../../config/schema.ts';
-import { ServiceError } from '../../errors.ts';
+import { ServiceError } from '../../core/errors.ts';
 import type { Ledger } from '../../accounts/ledger/ledger.ts';
-import type { Log } from '../../log.ts';
-import type { Secret } from '../../secret.ts';
+import type { Log } from '../../support/log.ts';
+import type { Secret } from '../../support/secret.ts';
 import type { RunningGenerations } from '../running-generations.ts';
 import { KeyedGeneration, type ResponseMemory } from './keyed-generation.ts';
 import type { IdempotencyClaims } from './valkey-claims.ts';

@@ -5,8 +5,8 @@ import {
   type ValkeyTiming,
 } from '../../accounts/limits/valkey-connection.ts';
 import { scriptOf } from '../../accounts/limits/valkey-scripts.ts';
-import type { Log } from '../../log.ts';
-import type { Secret } from '../../secret.ts';
+import type { Log } from '../../support/log.ts';
+import type { Secret } from '../../support/secret.ts';
 
 /** Identifies a generation among the claims. */
 interface Claimant {

@@ -4,8 +4,8 @@ import { configSchema, type ConfigFile } from '../../../src/config/schema.ts';
 import type { Database } from '../../../src/database/database.ts';
 import type { OpenedRow, RunningCounts, Settlement } from '../../../src/accounts/ledger/ledger.ts';
 import { openLedger, type LedgerOptions } from '../../../src/accounts/ledger/open-ledger.ts';
-import type { Usage } from '../../../src/generation.ts';
-import { SILENT } from '../../../src/log.ts';
+import type { Usage } from '../../../src/core/generation.ts';
+import { SILENT } from '../../../src/support/log.ts';
 
 export const SETTINGS: ConfigFile['ledger'] = configSchema.parse({}).ledger;
 

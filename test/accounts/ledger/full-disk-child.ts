@@ -4,7 +4,7 @@
  */
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ServiceError } from '../../../src/errors.ts';
+import { ServiceError } from '../../../src/core/errors.ts';
 import { openDatabase } from '../../../src/database/database.ts';
 import { until } from '../../harness.ts';
 import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';

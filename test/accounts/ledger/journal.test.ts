@@ -6,7 +6,7 @@ import { openStore, startLedger } from '../../../src/accounts/ledger/open-ledger
 import { ensurePartitions } from '../../../src/database/partitions.ts';
 import type { Batch } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
-import { SILENT } from '../../../src/log.ts';
+import { SILENT } from '../../../src/support/log.ts';
 import { until } from '../../harness.ts';
 import { testDatabases } from '../../support/servers.ts';
 import {

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { PostgresConnection } from '../../../src/accounts/ledger/postgres-connection.ts';
 import { DatabaseError } from '../../../src/database/errors.ts';
 import { fault } from '../../database/faults.ts';
-import { Secret } from '../../../src/secret.ts';
+import { Secret } from '../../../src/support/secret.ts';
 import { testDatabases, withoutPostgres } from '../../support/servers.ts';
 
 test('the time to connect to a server that does not respond counts towards the timeout of the work', async () => {

@@ -7,7 +7,7 @@ import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
 import { openedValues } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
-import { Secret } from '../../../src/secret.ts';
+import { Secret } from '../../../src/support/secret.ts';
 import { until } from '../../harness.ts';
 import { POSTGRES, withoutPostgres } from '../../support/servers.ts';
 import {

@@ -6,7 +6,7 @@ import { randomInt } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import type { Ledger, OpenedRow } from '../../../src/accounts/ledger/ledger.ts';
 import { openDatabase } from '../../../src/database/database.ts';
-import { Secret } from '../../../src/secret.ts';
+import { Secret } from '../../../src/support/secret.ts';
 import { until } from '../../harness.ts';
 import { counts, open, newRow, settlement } from './fixture.ts';
 

@@ -17,8 +17,8 @@ import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';
 import type { ValkeyTiming } from '../../../src/accounts/limits/valkey-connection.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
 import { openValkeyLimiter, type ValkeyLimiterOptions } from '../../../src/accounts/limits/valkey.ts';
-import { SILENT } from '../../../src/log.ts';
-import { Secret } from '../../../src/secret.ts';
+import { SILENT } from '../../../src/support/log.ts';
+import { Secret } from '../../../src/support/secret.ts';
 import { until } from '../../harness.ts';
 import { valkeyUrl, withoutValkey } from '../../support/servers.ts';
 

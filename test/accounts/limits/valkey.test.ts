@@ -8,7 +8,7 @@ import * as fc from '../../support/fast-check.ts';
 import { utcMonth } from '../../../src/accounts/limits/calendar.ts';
 import type { Limiter } from '../../../src/accounts/limits/limiter.ts';
 import { limitScripts } from '../../../src/accounts/limits/valkey-scripts.ts';
-import { SILENT } from '../../../src/log.ts';
+import { SILENT } from '../../../src/support/log.ts';
 import { awayFromMidnight, run, until } from '../../harness.ts';
 import { startValkey } from '../../support/server-process.ts';
 import { valkeyUrl, withoutValkey } from '../../support/servers.ts';

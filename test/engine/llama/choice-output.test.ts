@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import { ChoiceOutput, type ChoicePart } from '../../../src/engine/llama/choice-output.ts';
-import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/character-assembler.ts';
+import { ChoiceOutput, type ChoicePart } from '../../../src/engine/llama/output/choice-output.ts';
+import { CharacterAssembler, withAnchor } from '../../../src/engine/llama/prompt/character-assembler.ts';
 import { GENERIC } from '../../../src/engine/llama/tool-calls/json-formats.ts';
 
 /** Creates the output of a choice without tools and reasoning. The tokens of its vocabulary are these pieces. */

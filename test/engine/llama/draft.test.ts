@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import { CPU_DRAFTS, GPU_DRAFTS, planDrafts } from '../../../src/engine/llama/draft-plan.ts';
-import { Drafter, hashOf } from '../../../src/engine/llama/drafter.ts';
-import type { JobChoice } from '../../../src/engine/llama/job.ts';
-import { Slot } from '../../../src/engine/llama/slots.ts';
+import { CPU_DRAFTS, GPU_DRAFTS, planDrafts } from '../../../src/engine/llama/decode/draft-plan.ts';
+import { Drafter, hashOf } from '../../../src/engine/llama/decode/drafter.ts';
+import type { JobChoice } from '../../../src/engine/llama/decode/job.ts';
+import { Slot } from '../../../src/engine/llama/decode/slots.ts';
 
 /** Follows a text of few different tokens, and returns the draft after each token that is not the prompt's. */
 function draftsOf(text: readonly number[], promptLength: number, max: number): number[][] {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { NativeEmbeddingContext } from '../../../src/engine/llama/binding.ts';
-import { EmbeddingPool } from '../../../src/engine/llama/embedding-pool.ts';
+import type { NativeEmbeddingContext } from '../../../src/engine/llama/native/binding.ts';
+import { EmbeddingPool } from '../../../src/engine/llama/embeddings/embedding-pool.ts';
 
 const LONG = 3000;
 const SHORT = 10;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import { HeldLogprobs } from '../../../src/engine/llama/choice-output.ts';
-import type { TokenLogprob } from '../../../src/generation.ts';
+import { HeldLogprobs } from '../../../src/engine/llama/output/choice-output.ts';
+import type { TokenLogprob } from '../../../src/core/generation.ts';
 
 const logprob = (token: string): TokenLogprob => ({ token, logprob: -1, bytes: null, top: [] });
 

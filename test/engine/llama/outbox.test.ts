@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import { formatFrame } from '../../../src/engine/engine-protocol.ts';
-import { EventFrameReader } from '../../../src/engine/event-frames.ts';
-import { Job } from '../../../src/engine/llama/job.ts';
-import { Outbox } from '../../../src/engine/llama/outbox.ts';
-import type { TokenLogprob, EngineEvent } from '../../../src/generation.ts';
+import { EventFrameReader } from '../../../src/replicas/wire/event-frames.ts';
+import { Job } from '../../../src/engine/llama/decode/job.ts';
+import { Outbox } from '../../../src/engine/llama/output/outbox.ts';
+import type { TokenLogprob, EngineEvent } from '../../../src/core/generation.ts';
 
 const token = (
   choice: number,

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import type { CacheScope, JobChoice } from '../../../src/engine/llama/job.ts';
-import { commonPrefix } from '../../../src/engine/llama/common-prefix.ts';
-import { choosePlacement, Slot } from '../../../src/engine/llama/slots.ts';
+import type { CacheScope, JobChoice } from '../../../src/engine/llama/decode/job.ts';
+import { commonPrefix } from '../../../src/engine/llama/conversations/common-prefix.ts';
+import { choosePlacement, Slot } from '../../../src/engine/llama/decode/slots.ts';
 
 const TOKENS = 256;
 

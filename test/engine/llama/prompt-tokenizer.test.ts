@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { parseExactJson } from '../../../src/exact-json.ts';
-import type { ChatRequest, Message, Tool } from '../../../src/generation.ts';
+import { parseExactJson } from '../../../src/json/exact-json.ts';
+import type { ChatRequest, Message, Tool } from '../../../src/core/generation.ts';
 import { NEVER_ABORTED } from '../requests.ts';
-import type { NativeModel } from '../../../src/engine/llama/binding.ts';
-import { FairTurns } from '../../../src/engine/llama/fair-turns.ts';
-import { PromptTokenizer } from '../../../src/engine/llama/prompt-tokenizer.ts';
-import { BYTE_PAIR, TextCuts } from '../../../src/engine/llama/text-cuts.ts';
-import { ChatTemplate } from '../../../src/engine/llama/template.ts';
-import { anyOf, type Vocabulary } from '../../../src/engine/llama/vocabulary.ts';
-import { type Log, openLog, SILENT } from '../../../src/log.ts';
+import type { NativeModel } from '../../../src/engine/llama/native/binding.ts';
+import { FairTurns } from '../../../src/engine/llama/prompt/fair-turns.ts';
+import { PromptTokenizer } from '../../../src/engine/llama/prompt/prompt-tokenizer.ts';
+import { BYTE_PAIR, TextCuts } from '../../../src/engine/llama/prompt/text-cuts.ts';
+import { ChatTemplate } from '../../../src/engine/llama/prompt/template.ts';
+import { anyOf, type Vocabulary } from '../../../src/engine/llama/prompt/vocabulary.ts';
+import { type Log, openLog, SILENT } from '../../../src/support/log.ts';
 import { NEUTRAL, NO_TOOLS, STREAMED } from '../../generation-requests.ts';
 
 const CONTROLS = ['<|im_start|>', '<|im_end|>'];

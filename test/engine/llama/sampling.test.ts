@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkLogitBias, samplerConfig } from '../../../src/engine/llama/sampling.ts';
-import { ServiceError } from '../../../src/errors.ts';
-import type { Sampling } from '../../../src/generation.ts';
+import { checkLogitBias, samplerConfig } from '../../../src/engine/llama/decode/sampling.ts';
+import { ServiceError } from '../../../src/core/errors.ts';
+import type { Sampling } from '../../../src/core/generation.ts';
 import { NEUTRAL } from '../../generation-requests.ts';
 
 const PROMPT = Uint32Array.of(5, 6, 7);

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import type { JobChoice } from '../../../src/engine/llama/job.ts';
-import { ProgressClock } from '../../../src/engine/llama/scheduler.ts';
-import { Slot } from '../../../src/engine/llama/slots.ts';
-import { StepPlanner } from '../../../src/engine/llama/step-planner.ts';
+import type { JobChoice } from '../../../src/engine/llama/decode/job.ts';
+import { ProgressClock } from '../../../src/engine/llama/decode/scheduler.ts';
+import { Slot } from '../../../src/engine/llama/decode/slots.ts';
+import { StepPlanner } from '../../../src/engine/llama/decode/step-planner.ts';
 
 /** Slots with so many pending tokens, oldest first. A slot without any is idle. */
 function slots(...pending: number[]): Slot[] {

@@ -10,8 +10,8 @@ import {
   deleteAbandoned,
   openStoreDirectory,
   type StoreSettings,
-} from '../../../src/engine/llama/store-directory.ts';
-import { SILENT } from '../../../src/log.ts';
+} from '../../../src/engine/llama/conversations/store-directory.ts';
+import { SILENT } from '../../../src/support/log.ts';
 import { temporaryFolder } from '../../harness.ts';
 
 const MIB = 1024 * 1024;
@@ -163,7 +163,7 @@ test('a directory that is not kept is deleted when its process exits early', asy
     maxPauseMs: 1,
   };
   const script = `
-    import { openStoreDirectory } from ${JSON.stringify(import.meta.resolve('../../../src/engine/llama/store-directory.ts'))};
+    import { openStoreDirectory } from ${JSON.stringify(import.meta.resolve('../../../src/engine/llama/conversations/store-directory.ts'))};
     const { path } = await openStoreDirectory(${JSON.stringify(settings)}, 'model', { info() {} });
     process.stdout.write(path, () => process.exit());`;
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script]);

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Template } from '@huggingface/jinja';
-import { parseExactJson } from '../../../src/exact-json.ts';
-import type { Message, Tool, ToolCall } from '../../../src/generation.ts';
-import { MarkedTexts } from '../../../src/engine/llama/template-markers.ts';
+import { parseExactJson } from '../../../src/json/exact-json.ts';
+import type { Message, Tool, ToolCall } from '../../../src/core/generation.ts';
+import { MarkedTexts } from '../../../src/engine/llama/prompt/template-markers.ts';
 import {
   templateForms,
   templateMessages,
   templateTools,
   withoutNullArguments,
-} from '../../../src/engine/llama/template-messages.ts';
-import { dateOf } from '../../../src/engine/llama/template-environment.ts';
-import { CALLS, isComplete, type RenderedRequest } from '../../../src/engine/llama/template-probe.ts';
-import { ChatTemplate } from '../../../src/engine/llama/template.ts';
+} from '../../../src/engine/llama/prompt/template-messages.ts';
+import { dateOf } from '../../../src/engine/llama/prompt/template-environment.ts';
+import { CALLS, isComplete, type RenderedRequest } from '../../../src/engine/llama/prompt/template-probe.ts';
+import { ChatTemplate } from '../../../src/engine/llama/prompt/template.ts';
 import { GENERIC } from '../../../src/engine/llama/tool-calls/json-formats.ts';
 import { GEMMA, PUBLISHED, QWEN3, SMOLLM2 } from './templates.ts';
 

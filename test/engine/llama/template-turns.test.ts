@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import { maxPromptTokens, type Message, type Tool } from '../../../src/generation.ts';
-import type { RenderedRequest } from '../../../src/engine/llama/template-probe.ts';
-import { ChatTemplate } from '../../../src/engine/llama/template.ts';
+import { maxPromptTokens, type Message, type Tool } from '../../../src/core/generation.ts';
+import type { RenderedRequest } from '../../../src/engine/llama/prompt/template-probe.ts';
+import { ChatTemplate } from '../../../src/engine/llama/prompt/template.ts';
 import { chat } from '../requests.ts';
 import { PUBLISHED } from './templates.ts';
 

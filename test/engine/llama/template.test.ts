@@ -2,10 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Template } from '@huggingface/jinja';
 import * as fc from '../../support/fast-check.ts';
-import { ServiceError } from '../../../src/errors.ts';
-import type { Message } from '../../../src/generation.ts';
-import type { RenderedRequest } from '../../../src/engine/llama/template-probe.ts';
-import { ChatTemplate, ChatTemplateError, type RenderedPrompt } from '../../../src/engine/llama/template.ts';
+import { ServiceError } from '../../../src/core/errors.ts';
+import type { Message } from '../../../src/core/generation.ts';
+import type { RenderedRequest } from '../../../src/engine/llama/prompt/template-probe.ts';
+import {
+  ChatTemplate,
+  ChatTemplateError,
+  type RenderedPrompt,
+} from '../../../src/engine/llama/prompt/template.ts';
 import { DEEPSEEK_R1, FIXTURES, type Fixture, GEMMA, LLAMA2, LLAMA3, QWEN3, SMOLLM2 } from './templates.ts';
 
 const NOON = new Date(2026, 2, 5, 12);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { BYTE_PAIR, TextCuts, type CutVocabulary } from '../../../src/engine/llama/text-cuts.ts';
+import { BYTE_PAIR, TextCuts, type CutVocabulary } from '../../../src/engine/llama/prompt/text-cuts.ts';
 
 /** Returns the pieces of a text with a vocabulary that has these tokens. */
 function pieces(tokens: readonly string[], text: string, more: Partial<CutVocabulary> = {}): string[] {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ThreadCount } from '../../../src/engine/llama/thread-count.ts';
+import { ThreadCount } from '../../../src/engine/llama/native/thread-count.ts';
 
 /** Returns the threads of each of `steps`, on a machine where other programs leave so many of its cores. */
 function threadsOf(count: ThreadCount, cores: number, steps: number): number[] {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { TokenSample } from '../../../src/engine/llama/grammar-work.ts';
+import { TokenSample } from '../../../src/engine/llama/grammar/grammar-work.ts';
 
 /** A text that is never edited, because estimates of work depend on the tokens. */
 const DOCUMENT = readFileSync(new URL('../../../LICENSE', import.meta.url), 'utf8');

@@ -1,5 +1,5 @@
 import type { Contract } from '../../../src/http/api/contract.ts';
-import type { ErrorCode } from '../../../src/errors.ts';
+import type { ErrorCode } from '../../../src/core/errors.ts';
 
 /** `key` is a key of the account, and `outsider` is a member of another one. */
 export const CALLERS = ['anonymous', 'key', 'outsider', 'member', 'owner', 'operator', 'admin'] as const;

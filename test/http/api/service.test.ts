@@ -14,7 +14,7 @@ import {
   until,
   type TestService,
 } from '../../harness.ts';
-import { Secret } from '../../../src/secret.ts';
+import { Secret } from '../../../src/support/secret.ts';
 import { Management } from '../../management.ts';
 import { testDatabases } from '../../support/servers.ts';
 

@@ -5,7 +5,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { APICallError, generateText, isStepCount, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { scripted } from '../../../src/engine/scripted/options.ts';
-import { jsonObject } from '../../../src/openai/values.ts';
+import { jsonObject } from '../../../src/json/values.ts';
 import { catchError, SCRIPTED, startForClients } from './fixture.ts';
 
 const service = await startForClients();

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { describe, test } from 'node:test';
 import { parse } from 'yaml';
 import { configSchema } from '../../../src/config/schema.ts';
-import { VERSION } from '../../../src/version.ts';
+import { VERSION } from '../../../src/support/version.ts';
 import { blocksOf, readPage, ROOT } from '../../docs/markdown.ts';
 
 const DEPLOY = join(ROOT, 'deploy');

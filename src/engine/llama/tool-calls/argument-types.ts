@@ -1,5 +1,5 @@
-import type { JsonSchema, Tool } from '../../../generation.ts';
-import { JSON_TYPES, type JsonType } from '../../../openai/json-schema.ts';
+import type { JsonSchema, Tool } from '../../../core/generation.ts';
+import { JSON_TYPES, type JsonType } from '../../../json/json-schema.ts';
 
 /** The JSON types that the schema of an argument allows. */
 export type ValueTypes = ReadonlySet<JsonType>;

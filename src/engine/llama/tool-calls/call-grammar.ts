@@ -1,7 +1,7 @@
-import type { Tool } from '../../../generation.ts';
-import { type GrammarRules, inClass, literal } from '../grammar-rules.ts';
-import { memberList, type RawRules } from '../grammar-schema.ts';
-import { fallbackTable } from '../sequence-matcher.ts';
+import type { Tool } from '../../../core/generation.ts';
+import { type GrammarRules, inClass, literal } from '../grammar/grammar-rules.ts';
+import { memberList, type RawRules } from '../grammar/grammar-schema.ts';
+import { fallbackTable } from './sequence-matcher.ts';
 import { ArgumentTypes } from './argument-types.ts';
 
 /** Names of the rules for arguments in JSON. */

@@ -1,5 +1,5 @@
-import { JsonScanner } from '../../../openai/json-scanner.ts';
-import { literal } from '../grammar-rules.ts';
+import { JsonScanner } from '../../../json/json-scanner.ts';
+import { literal } from '../grammar/grammar-rules.ts';
 import type { CallKeys } from './call-grammar.ts';
 import {
   type CallParsing,

@@ -1,5 +1,5 @@
-import type { Tool } from '../../../generation.ts';
-import { literal } from '../grammar-rules.ts';
+import type { Tool } from '../../../core/generation.ts';
+import { literal } from '../grammar/grammar-rules.ts';
 import type { CallKeys } from './call-grammar.ts';
 import { CALL_KEYS, callList, callMembers, callObject, jsonNameAfterQuote, jsonObject } from './json-call.ts';
 import { isSpace, type Parsing, type PieceReader, type ToolFormat } from './output-parser.ts';

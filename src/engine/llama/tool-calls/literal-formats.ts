@@ -1,5 +1,5 @@
-import type { Tool } from '../../../generation.ts';
-import { literal } from '../grammar-rules.ts';
+import type { Tool } from '../../../core/generation.ts';
+import { literal } from '../grammar/grammar-rules.ts';
 import type { CallGrammar } from './call-grammar.ts';
 import { callList, parseJson } from './json-call.ts';
 import {

@@ -1,5 +1,5 @@
-import type { Tool } from '../../../generation.ts';
-import { SequenceMatcher } from '../sequence-matcher.ts';
+import type { Tool } from '../../../core/generation.ts';
+import { SequenceMatcher } from './sequence-matcher.ts';
 import { ArgumentTypes, type ValueTypes } from './argument-types.ts';
 import type { CallGrammar } from './call-grammar.ts';
 import { HARMONY_CHANNELS, type ReasoningFormat } from './reasoning.ts';

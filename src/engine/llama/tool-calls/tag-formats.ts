@@ -1,6 +1,6 @@
-import type { Tool } from '../../../generation.ts';
-import { JSON_TYPES } from '../../../openai/json-schema.ts';
-import { literal } from '../grammar-rules.ts';
+import type { Tool } from '../../../core/generation.ts';
+import { JSON_TYPES } from '../../../json/json-schema.ts';
+import { literal } from '../grammar/grammar-rules.ts';
 import type { ValueTypes } from './argument-types.ts';
 import type { CallGrammar } from './call-grammar.ts';
 import { type CallWriter, type Parsing, type PieceReader, type ToolFormat } from './output-parser.ts';

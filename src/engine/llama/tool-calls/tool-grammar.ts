@@ -1,9 +1,9 @@
-import { ServiceError } from '../../../errors.ts';
-import type { JsonSchema, Tool } from '../../../generation.ts';
-import { checkJsonSchema } from '../../../openai/json-schema.ts';
-import { GrammarRules, literal, schemaError, unsatisfiable } from '../grammar-rules.ts';
-import { isAnyOrder, type RawRules, SchemaGrammar } from '../grammar-schema.ts';
-import type { TokenSample } from '../grammar-work.ts';
+import { ServiceError } from '../../../core/errors.ts';
+import type { JsonSchema, Tool } from '../../../core/generation.ts';
+import { checkJsonSchema } from '../../../json/json-schema.ts';
+import { GrammarRules, literal, schemaError, unsatisfiable } from '../grammar/grammar-rules.ts';
+import { isAnyOrder, type RawRules, SchemaGrammar } from '../grammar/grammar-schema.ts';
+import type { TokenSample } from '../grammar/grammar-work.ts';
 import { CallGrammar } from './call-grammar.ts';
 import type { ToolFormat } from './output-parser.ts';
 

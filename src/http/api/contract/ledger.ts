@@ -4,7 +4,7 @@ import {
   type RequestField,
   type RequestJson,
 } from '../../../accounts/ledger/request-json.ts';
-import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../generation.ts';
+import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../core/generation.ts';
 import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
 import { component, prefillProgress, recommendedSampling, time, usd } from './schemas.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { modelId } from '../../../config/plan.ts';
-import { DIALECTS } from '../../../generation.ts';
+import { DIALECTS } from '../../../core/generation.ts';
 import { operations } from './operation.ts';
 import { component, deleted, filterText, line } from './schemas.ts';
 import { servedModel } from './service.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { DIALECTS } from '../../../generation.ts';
+import { DIALECTS } from '../../../core/generation.ts';
 import { perMillion } from './ledger.ts';
 import { operations } from './operation.ts';
 import { component, filterText, pageOf, prefillProgress, recommendedSampling, time } from './schemas.ts';

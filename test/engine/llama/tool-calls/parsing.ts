@@ -1,4 +1,4 @@
-import type { Tool } from '../../../../src/generation.ts';
+import type { Tool } from '../../../../src/core/generation.ts';
 import {
   OutputParser,
   type OutputParserOptions,

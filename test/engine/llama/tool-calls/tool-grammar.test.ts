@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../../../support/fast-check.ts';
-import type { JsonSchema, Tool } from '../../../../src/generation.ts';
+import type { JsonSchema, Tool } from '../../../../src/core/generation.ts';
 import { HARMONY, HERMES } from '../../../../src/engine/llama/tool-calls/json-formats.ts';
 import { QWEN_XML } from '../../../../src/engine/llama/tool-calls/tag-formats.ts';
 import { HARMONY_CHANNELS } from '../../../../src/engine/llama/tool-calls/reasoning.ts';

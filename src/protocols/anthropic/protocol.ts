@@ -1,0 +1,38 @@
+import type { Protocol } from '../../core/protocol.ts';
+import { errorBody, errorFrame, statusOf } from './errors.ts';
+import { MESSAGES_FIELDS } from './fields.ts';
+import { responseHeaders } from './headers.ts';
+import { describeMessages } from './openapi.ts';
+import { noteLimit, parseMessagesRequest } from './request.ts';
+import { MessageBuilder, MessageEvents } from './response.ts';
+
+/** The paths of the fields by the features that they ask for. */
+const FIELD_OF: ReadonlyMap<string | null, string> = new Map([
+  ...MESSAGES_FIELDS.map(({ feature, path }) => [feature, path] as const),
+  ['strictTools', 'tools'],
+  ['singleCalls', 'tool_choice.disable_parallel_tool_use'],
+]);
+
+/** Anthropic's Messages API. */
+export const MESSAGES: Protocol = {
+  id: 'messages',
+  path: '/v1/messages',
+  kind: 'chat',
+  parse: (body, options) => {
+    const request = parseMessagesRequest(body, options);
+    return {
+      generation: request.generation,
+      schemaPath: (tool) =>
+        tool === null ? 'output_config.format.schema' : (request.tooling.paths[tool] ?? 'tools'),
+      fit: (card) => noteLimit(request.generation, card, options),
+      whole: (requestId) => new MessageBuilder(request, requestId),
+      stream: (requestId) => new MessageEvents(request, requestId),
+    };
+  },
+  paramOf: (feature) => FIELD_OF.get(feature) ?? feature,
+  headers: responseHeaders,
+  errorStatus: ({ status }) => statusOf(status),
+  errorBody,
+  errorFrames: (error) => errorFrame(error),
+  describe: describeMessages,
+};

@@ -1,0 +1,123 @@
+import {
+  estimatedPromptTokens,
+  type ChatRequest,
+  type ModelCard,
+  type ReasoningEffort,
+  type ResponseFormat,
+} from '../../core/generation.ts';
+import { checkJsonSchema, reducedSchema } from '../../json/json-schema.ts';
+import { RequestBody } from '../request-body.ts';
+import { clampTokens, parseSampling, parseStop } from '../openai/request.ts';
+import { parseTemplateVariables } from '../openai/tools.ts';
+import {
+  asObject,
+  missing,
+  noteUnknown,
+  unsupported,
+  wrongValue,
+  type JsonObject,
+} from '../../json/values.ts';
+import type { ParseOptions } from '../../core/protocol.ts';
+import * as fields from './fields.ts';
+import { parseMessages } from './messages.ts';
+import { parseTooling, type Tooling } from './tools.ts';
+
+/** A request, and what its response needs besides. */
+export interface MessagesRequest {
+  generation: ChatRequest;
+  tooling: Tooling;
+  /** Signs thinking, so that it can be sent back. */
+  seal: (text: string) => string;
+  /** Whether thinking is only in its signature. */
+  omitsThinking: boolean;
+}
+
+/**
+ * Parses the body of `POST /v1/messages`. `isCount`: nothing is generated, so any message may be the last one. Throws a 400
+ * with the path of the field.
+ */
+export function parseMessagesRequest(
+  object: JsonObject,
+  { notes, sealer }: Pick<ParseOptions, 'notes' | 'sealer'>,
+  isCount = false,
+): MessagesRequest {
+  if ((object['thread'] ?? null) !== null)
+    throw unsupported('thread', 'is not supported, because nothing is stored; send all messages');
+  const body = new RequestBody(object, fields.MESSAGES_FIELDS, notes);
+  const output = body.nested(fields.outputConfig);
+  const thinking = body.has(fields.thinking) ? body.nested(fields.thinking) : null;
+  const conversation = parseMessages(body, sealer, isCount);
+  const tooling = parseTooling(body, conversation.loadedTools);
+  const { tools, toolChoice, parallelToolCalls } = tooling;
+  const generation: ChatRequest = {
+    kind: 'chat',
+    model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
+    messages: conversation.messages,
+    maxTokens: clampTokens(body.read(fields.maxTokens)),
+    sampling: parseSampling(body),
+    stop: parseStop(body.raw(fields.stopSequences), fields.stopSequences.path, fields.MAX_STOP_SEQUENCES),
+    choices: 1,
+    logprobs: null,
+    responseFormat: parseFormat(output),
+    stream: body.read(fields.stream),
+    includeUsage: null,
+    tokenIds: false,
+    continuation: null,
+    cacheScope: null,
+    user: body.nested(fields.metadata).read(fields.userId),
+    tools,
+    toolChoice,
+    parallelToolCalls,
+    reasoningEffort: parseEffort(thinking, output.read(fields.effort)),
+    templateVariables: parseTemplateVariables(body),
+  };
+  return {
+    generation,
+    tooling,
+    seal: (text) => sealer.seal(text),
+    omitsThinking: thinking?.raw(fields.thinkingDisplay) === 'omitted',
+  };
+}
+
+/** Notes a `max_tokens` that is larger than what the model can generate, because clients never lower it themselves. */
+export function noteLimit(
+  request: ChatRequest,
+  { context_length: context, max_completion_tokens: most }: ModelCard,
+  { notes }: Pick<ParseOptions, 'notes'>,
+): void {
+  const maxTokens = request.maxTokens ?? 0;
+  if (maxTokens > most && most < context) notes.add('max_tokens', `lowered to ${most} (limit of the model)`);
+  else if (maxTokens > context - estimatedPromptTokens(request))
+    notes.add('max_tokens', `lowered to what is left of the context (${context} tokens)`);
+}
+
+function parseEffort(thinking: RequestBody | null, effort: ReasoningEffort | null): ReasoningEffort | null {
+  if (thinking === null) return effort;
+  const type = thinking.read(fields.thinkingType);
+  const budget = thinking.read(fields.thinkingBudget);
+  if (type === 'disabled') return 'none';
+  if (effort !== null || type !== 'enabled' || budget === null) return effort;
+  return BUDGETS.find(([most]) => budget <= most)?.[1] ?? 'high';
+}
+
+/** The efforts for budgets of thinking, in tokens. Engines have no budgets. */
+const BUDGETS: readonly (readonly [most: number, ReasoningEffort])[] = [
+  [4096, 'low'],
+  [16_384, 'medium'],
+];
+
+const FORMAT_FIELDS = new Set(['type', 'schema']);
+
+function parseFormat(output: RequestBody): ResponseFormat {
+  const { path } = fields.format;
+  const value = output.raw(fields.format);
+  if (value === null) return { type: 'text' };
+  const format = asObject(value, path);
+  noteUnknown(format, FORMAT_FIELDS, output.notes, `${path}.`);
+  const { type = null, schema = null } = format;
+  if (type !== 'json_schema') throw wrongValue(`${path}.type`, '`json_schema`');
+  if (schema === null) throw missing(`${path}.schema`);
+  const at = `${path}.schema`;
+  const checked = checkJsonSchema(reducedSchema(schema, at, output.notes, true), at);
+  return { type: 'json_schema', name: 'output', schema: checked, strict: true };
+}

@@ -1,0 +1,295 @@
+import type {
+  CompletionKind,
+  CompletionRequest,
+  ChatRequest,
+  TextRequest,
+  OptionalSampling,
+  ResponseFormat,
+  Sampling,
+  SamplingNumber,
+} from '../../core/generation.ts';
+import { ServiceError } from '../../core/errors.ts';
+import type { Notes } from '../../core/notes.ts';
+import type { ParseOptions } from '../../core/protocol.ts';
+import * as fields from './fields.ts';
+import { reasoningEffort, NAME } from './fields.ts';
+import { parseMessages } from './messages.ts';
+import { RequestBody } from '../request-body.ts';
+import { parseTemplateVariables, parseTooling } from './tools.ts';
+import {
+  wrongValue,
+  asString,
+  nonEmptyString,
+  unsupported,
+  wrongType,
+  asObject,
+  displayName,
+  isLongerThan,
+  missing,
+  noteUnknown,
+} from '../../json/values.ts';
+import type { Field, ScalarField } from '../field.ts';
+import { checkJsonSchema, checkLooseSchema, reducedSchema } from '../../json/json-schema.ts';
+
+/** Parses the body of a request. Throws `ServiceError` with the field. */
+export function parseRequest(
+  kind: CompletionKind,
+  body: Record<string, unknown>,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
+): CompletionRequest {
+  switch (kind) {
+    case 'chat':
+      return parseChatRequest(body, options);
+    case 'text':
+      return parseTextRequest(body, options);
+  }
+}
+
+/**
+ * Parses the body of `POST /v1/chat/completions`. Throws `missing_required_parameter`, `invalid_type`,
+ * `invalid_value` or `unsupported_parameter`, with the path of the field.
+ */
+export function parseChatRequest(
+  object: Readonly<Record<string, unknown>>,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
+): ChatRequest {
+  refuseResponsesBody(object);
+  const body = new RequestBody(object, fields.FIELDS_OF.chat, options.notes);
+  const shared = parseGenerationFields(body, 'chat', options);
+  const maxTokens = body.read(fields.maxTokens);
+  return {
+    kind: 'chat',
+    ...shared,
+    messages: parseMessages(body),
+    maxTokens: clampTokens(body.read(fields.maxCompletionTokens) ?? maxTokens),
+    logprobs: parseLogprobs(body),
+    ...parseTooling(body),
+    reasoningEffort: body.read(reasoningEffort),
+    templateVariables: parseTemplateVariables(body),
+  };
+}
+
+/** Some clients send bodies of the Responses API to this endpoint. */
+function refuseResponsesBody({ messages = null, input = null }: Readonly<Record<string, unknown>>): void {
+  if (messages !== null || input === null) return;
+  const message =
+    '`messages` is required. A body with `input` belongs to the Responses API: send it to `POST /v1/responses`.';
+  throw new ServiceError('missing_required_parameter', message, { param: 'messages' });
+}
+
+function parseLogprobs(body: RequestBody): number | null {
+  const enabled = body.read(fields.chatLogprobs);
+  const alternatives = body.read(fields.topLogprobs) ?? 0;
+  if (!enabled && alternatives > 0) throw wrongValue('top_logprobs', 'absent or 0 unless `logprobs` is true');
+  return enabled ? alternatives : null;
+}
+
+/**
+ * Parses the body of `POST /v1/completions`. Throws `missing_required_parameter`, `invalid_type`,
+ * `invalid_value` or `unsupported_parameter`, with the path of the field.
+ */
+export function parseTextRequest(
+  object: Readonly<Record<string, unknown>>,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
+): TextRequest {
+  const body = new RequestBody(withoutNeutralBestOf(object), fields.FIELDS_OF.text, options.notes);
+  const shared = parseGenerationFields(body, 'text', options);
+  const prompts = parsePrompts(body);
+  if (prompts.length * shared.choices > options.maxChoices) {
+    const expected = `an array of at most ${options.maxChoices} prompts, counting each \`n\` times`;
+    throw wrongValue('prompt', expected, prompts.length * shared.choices);
+  }
+  const request: TextRequest = {
+    kind: 'text',
+    ...shared,
+    prompts,
+    maxTokens: clampTokens(body.read(fields.maxTokens)),
+    logprobs: body.read(fields.textLogprobs),
+    echo: body.read(fields.echo),
+  };
+  if (request.echo && request.logprobs !== null) {
+    throw unsupported('echo', 'cannot be combined with `logprobs`');
+  }
+  return request;
+}
+
+function parsePrompts(body: RequestBody): readonly string[] {
+  const value = body.raw(fields.prompt);
+  if (typeof value === 'string') return [parsePrompt(value, 'prompt')];
+  if (!Array.isArray(value)) throw wrongType('prompt', 'a string or an array of strings', value);
+  if (value.length === 0) throw wrongValue('prompt', 'a string or an array with at least 1 string');
+  return value.map((prompt, index) => parsePrompt(prompt, `prompt[${index}]`));
+}
+
+function parsePrompt(value: unknown, path: string): string {
+  if (typeof value === 'number' || Array.isArray(value)) {
+    throw unsupported('prompt', 'must be text; token IDs are not supported');
+  }
+  return nonEmptyString(value, path);
+}
+
+/** Drops a `best_of` that equals `n`, which has no effect. */
+function withoutNeutralBestOf(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const bestOf = object['best_of'] ?? null;
+  return bestOf !== null && bestOf === (object['n'] ?? 1) ? { ...object, best_of: null } : object;
+}
+
+/** The fields that chat and text requests share. */
+type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxTokens' | 'logprobs'>;
+
+/** Parses the fields that chat and text requests share. Throws a 400 with the path of the field. */
+function parseGenerationFields(
+  body: RequestBody,
+  kind: CompletionKind,
+  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
+): GenerationFields {
+  return {
+    model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
+    sampling: parseSampling(body),
+    stop: parseStop(body.raw(fields.stop)),
+    choices: parseChoices(body, options.maxChoices),
+    responseFormat: parseResponseFormat(body, kind),
+    stream: body.read(fields.stream),
+    includeUsage: body.nested(fields.streamOptions).read(fields.includeUsage),
+    cacheScope: null,
+    tokenIds: false,
+    continuation: null,
+    user: body.read(fields.user),
+  };
+}
+
+/** Clamps a token limit to the largest number that every engine can represent. */
+export function clampTokens(tokens: number | null): number | null {
+  return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
+}
+
+export function parseSampling(body: RequestBody): Sampling {
+  const read: Record<string, number | null> = {};
+  for (const [name, field] of SAMPLING_NUMBERS) read[name] = body.read(field);
+  const numbers = read as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
+  const { seed } = numbers;
+  const explicit = new Set<OptionalSampling>();
+  for (const [name, field] of OPTIONAL_SAMPLING) if (body.has(field)) explicit.add(name);
+  return {
+    ...numbers,
+    seed: seed === null ? null : Number(BigInt.asUintN(32, BigInt(seed))),
+    logitBias: parseLogitBias(body),
+    explicit,
+  };
+}
+
+const SAMPLING_NUMBERS = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
+
+const { seed: _, ...OPTIONAL_FIELDS } = fields.SAMPLING_FIELDS;
+// The object has exactly these names.
+const OPTIONAL_SAMPLING = Object.entries(OPTIONAL_FIELDS) as [OptionalSampling, Field][];
+
+const NO_BIASES: ReadonlyMap<number, number> = new Map();
+
+function parseLogitBias(body: RequestBody): ReadonlyMap<number, number> {
+  const value = body.raw(fields.logitBias);
+  if (value === null) return NO_BIASES;
+  const biases = new Map<number, number>();
+  const entries = Object.entries(asObject(value, 'logit_bias'));
+  if (entries.length > fields.MAX_BIASED_TOKENS) {
+    throw wrongValue('logit_bias', `an object with at most ${fields.MAX_BIASED_TOKENS} token IDs`);
+  }
+  for (const [name, bias] of entries) {
+    const path = `logit_bias.${displayName(name)}`;
+    if (!fields.TOKEN_ID.test(name)) throw wrongValue(path, 'named by a token ID');
+    if (typeof bias !== 'number') throw wrongType(path, 'a number', bias);
+    if (bias < -100 || bias > 100) throw wrongValue(path, 'between -100 and 100', bias);
+    biases.set(Number(name), bias);
+  }
+  return biases;
+}
+
+export function parseStop(
+  value: unknown,
+  path = 'stop',
+  most = fields.MAX_STOP_SEQUENCES,
+): readonly string[] {
+  if (value === null) return [];
+  if (typeof value === 'string') return [parseStopSequence(value, path)];
+  if (!Array.isArray(value)) throw wrongType(path, 'a string or an array of strings', value);
+  if (value.length > most) throw wrongValue(path, `at most ${most} strings`);
+  return value.map((sequence, index) => parseStopSequence(sequence, `${path}[${index}]`));
+}
+
+function parseStopSequence(value: unknown, path: string): string {
+  const sequence = asString(value, path);
+  if (sequence === '' || isLongerThan(sequence, fields.MAX_STOP_LENGTH)) {
+    throw wrongValue(path, `1 to ${fields.MAX_STOP_LENGTH} characters long`);
+  }
+  return sequence;
+}
+
+function parseChoices(body: RequestBody, maxChoices: number): number {
+  const choices = body.read(fields.choices);
+  if (choices > maxChoices) throw wrongValue('n', `between 1 and ${maxChoices}`, choices);
+  return choices;
+}
+
+function parseResponseFormat(body: RequestBody, kind: CompletionKind): ResponseFormat {
+  const field = RESPONSE_FORMATS[kind];
+  const value = body.raw(field);
+  if (value === null) return { type: 'text' };
+  const object = asObject(value, 'response_format');
+  const type = object['type'] ?? null;
+  if (type === null) throw missing('response_format.type');
+  if (typeof type !== 'string') throw wrongType('response_format.type', 'a string', type);
+  switch (type) {
+    case 'text':
+      noteUnknown(object, ONLY_TYPE, body.notes, 'response_format.');
+      return { type };
+    case 'json_object':
+      noteUnknown(object, ONLY_TYPE, body.notes, 'response_format.');
+      return { type };
+    case 'json_schema':
+      noteUnknown(object, WITH_SCHEMA, body.notes, 'response_format.');
+      return parseJsonSchemaFormat(object['json_schema'] ?? null, 'response_format.json_schema', body.notes);
+    default:
+      throw wrongValue('response_format.type', 'one of text, json_object, json_schema');
+  }
+}
+
+const RESPONSE_FORMATS: Readonly<Record<CompletionKind, Field>> = {
+  chat: fields.chatResponseFormat,
+  text: fields.textResponseFormat,
+};
+const ONLY_TYPE = new Set(['type']);
+const WITH_SCHEMA = new Set(['type', 'json_schema']);
+const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);
+
+/**
+ * Parses the name and the schema of a format. A schema that is not strict may have any keyword, and without one the text is
+ * any JSON object. `known`: the fields that the object may have.
+ */
+export function parseJsonSchemaFormat(
+  value: unknown,
+  path: string,
+  notes: Notes,
+  known: ReadonlySet<string> = SCHEMA_FIELDS,
+): ResponseFormat {
+  if (value === null) throw missing(path);
+  const object = asObject(value, path);
+  noteUnknown(object, known, notes, `${path}.`);
+  const { name = null, description = null, schema = null, strict = null } = object;
+  if (name === null) throw missing(`${path}.name`);
+  const checkedName = asString(name, `${path}.name`);
+  if (!NAME.test(checkedName)) {
+    throw wrongValue(`${path}.name`, '1 to 64 letters, digits, "_" or "-"');
+  }
+  if (description !== null) asString(description, `${path}.description`);
+  if (strict !== null && typeof strict !== 'boolean') throw wrongType(`${path}.strict`, 'a boolean', strict);
+  if (schema === null) {
+    if (strict === true) throw missing(`${path}.schema`);
+    return { type: 'json_object' };
+  }
+  const at = `${path}.schema`;
+  const checked =
+    strict === true
+      ? checkJsonSchema(reducedSchema(schema, at, notes, true), at)
+      : checkLooseSchema(schema, at);
+  return { type: 'json_schema', name: checkedName, schema: checked, strict };
+}

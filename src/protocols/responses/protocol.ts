@@ -1,0 +1,34 @@
+import { errorBody } from '../../core/error-body.ts';
+import type { Protocol } from '../../core/protocol.ts';
+import { RESPONSES_FIELDS } from './fields.ts';
+import { describeResponses } from './openapi.ts';
+import { parseResponsesRequest } from './request.ts';
+import { errorFrame, ResponseBuilder, ResponseEvents } from './response.ts';
+
+/** The paths of the fields by the features that they ask for. */
+const FIELD_OF: ReadonlyMap<string | null, string> = new Map([
+  ...RESPONSES_FIELDS.map(({ feature, path }) => [feature, path] as const),
+  ['strictTools', 'tools'],
+]);
+
+/** OpenAI's Responses API, without stored responses. */
+export const RESPONSES: Protocol = {
+  id: 'responses',
+  path: '/v1/responses',
+  kind: 'chat',
+  parse: (body, options) => {
+    const request = parseResponsesRequest(body, options);
+    return {
+      generation: request.generation,
+      schemaPath: (tool) => (tool === null ? 'text.format.schema' : (request.tooling.paths[tool] ?? 'tools')),
+      prepare: () => request.echo.prepare(),
+      whole: (requestId) => new ResponseBuilder(request, requestId),
+      stream: (requestId) => new ResponseEvents(request, requestId),
+    };
+  },
+  paramOf: (feature) => FIELD_OF.get(feature) ?? feature,
+  errorStatus: ({ status }) => status,
+  errorBody,
+  errorFrames: (error, _usage, sent) => errorFrame(error, sent),
+  describe: describeResponses,
+};

@@ -1,0 +1,459 @@
+import {
+  type Dialect,
+  type ServerDialect,
+  type GenerationRequest,
+  type JsonSchema,
+  type ResponseFormat,
+  type Sampling,
+  IMAGE_MARKER,
+  contentParts,
+  echoedPrompts,
+  imagesOfMessage,
+  promptCount,
+  promptTexts,
+  withImageText,
+  type CompletionKind,
+  type CompletionRequest,
+  type EmbeddingRequest,
+  type GenerationKind,
+  type ChatRequest,
+  type Image,
+  type Message,
+  type Tool,
+  type ToolChoice,
+} from '../../core/generation.ts';
+import type { RefusableField } from './replica-error.ts';
+
+interface ReplicaRequestOptions {
+  /** Name of the model on the replica. */
+  model: string;
+  stream: boolean;
+  dialect: ServerDialect;
+  /** Maximum completion tokens of a choice, at least 1; null: omitted. */
+  maxTokens: number | null;
+  /** Whether the replica must not reuse prefixes, because it cannot separate accounts. */
+  cacheOff: boolean;
+  /** For `openai`: the field for the reasoning of earlier turns. Default: it is not sent. */
+  reasoningField?: ReasoningField | undefined;
+  /** Fields that the server has refused by name. Default: none. */
+  refused?: ReadonlySet<RefusableField>;
+}
+
+type Body = Record<string, unknown>;
+
+/**
+ * Formats a request for a replica. Includes all sampling parameters, because servers have different defaults: vLLM reads
+ * the model's `generation_config.json`, llama-server has top_k 40 and min_p 0.05. `openai` gets only those that the caller
+ * set, because some models of providers refuse them. Omits fields that the dialect does not support: they are neutral,
+ * because `refuseUnsupported` has checked the request.
+ */
+export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      return formatCompletion(request, options);
+    case 'embedding':
+      return formatEmbedding(request, options);
+  }
+}
+
+/** Asks for Base64, which takes a third of the time to read. Servers that do not know it send numbers. */
+function formatEmbedding(
+  { inputs, dimensions }: EmbeddingRequest,
+  { model, refused }: ReplicaRequestOptions,
+): Body {
+  return {
+    model,
+    input: inputs,
+    ...(refused?.has('encoding_format') ? {} : { encoding_format: 'base64' }),
+    ...(dimensions === null ? {} : { dimensions }),
+  };
+}
+
+function formatCompletion(request: CompletionRequest, options: ReplicaRequestOptions): Body {
+  const { dialect, stream, refused } = options;
+  const body: Body = { model: options.model, ...formatInput(request, options) };
+  body.stream = stream;
+  if (stream && !refused?.has('stream_options')) body.stream_options = streamOptions(request, dialect);
+  if (options.maxTokens !== null) {
+    body[refused?.has('max_tokens') ? NEW_MAX_TOKENS[request.kind] : 'max_tokens'] = options.maxTokens;
+  }
+  Object.assign(body, SAMPLING[dialect](request.sampling));
+  if (request.sampling.seed !== null) {
+    // llama-server treats the largest number as a request for a random seed.
+    body.seed = Math.min(request.sampling.seed, dialect === 'llama-server' ? 0xffff_fffe : 0xffff_ffff);
+  }
+  if (request.stop.length > 0) body.stop = request.stop;
+  if (request.choices > 1) body.n = request.choices;
+  if (request.logprobs !== null) Object.assign(body, logprobs(request, dialect, request.logprobs));
+  if (echoedPrompts(request).length > 0) body.echo = true;
+  Object.assign(body, responseFormat(request, dialect));
+  if (SALTED.has(dialect) && request.cacheScope !== null) body.cache_salt = request.cacheScope;
+  if (dialect === 'llama-server' && options.cacheOff) body.cache_prompt = false;
+  // Releases from September 2025 on report the progress of the prompt. Older ones ignore the field.
+  if (dialect === 'llama-server' && stream) body.return_progress = true;
+  if (request.tokenIds && stream) body.return_token_ids = true;
+  return body;
+}
+
+/** The path of each kind of request, of every dialect. */
+export const REPLICA_PATHS: Readonly<Record<GenerationKind, string>> = {
+  chat: '/v1/chat/completions',
+  text: '/v1/completions',
+  embedding: '/v1/embeddings',
+};
+
+/** The field to send if the server has refused `max_tokens`. Text completions have no other name for it. */
+const NEW_MAX_TOKENS: Readonly<Record<CompletionKind, string>> = {
+  chat: 'max_completion_tokens',
+  text: 'max_tokens',
+};
+
+/**
+ * Returns the kind of request to send. vLLM continues a generation from token IDs, which only its text completions accept.
+ */
+export function replicaKind({ kind, continuation }: GenerationRequest, dialect: Dialect): GenerationKind {
+  return dialect === 'vllm' && continuation !== null ? 'text' : kind;
+}
+
+function formatInput(request: CompletionRequest, { dialect, reasoningField }: ReplicaRequestOptions): Body {
+  const { continuation } = request;
+  if (dialect === 'vllm' && continuation !== null) {
+    return { prompt: [...(continuation.promptTokenIds ?? []), ...continuation.tokenIds] };
+  }
+  switch (request.kind) {
+    case 'chat':
+      return {
+        ...formatChat(request, dialect, reasoningField),
+        ...(dialect === 'sglang' && continuation !== null ? CONTINUE_ON_SGLANG : {}),
+      };
+    case 'text':
+      return { prompt: request.prompts.length === 1 ? request.prompts[0] : request.prompts };
+  }
+}
+
+/**
+ * Makes SGLang append the last message to the prompt as it is, and not look for reasoning in the rest of the text.
+ */
+const CONTINUE_ON_SGLANG: Body = { continue_final_message: true, separate_reasoning: false };
+
+/** Dialects that share cached prefixes only between requests with the same salt. */
+const SALTED: ReadonlySet<ServerDialect> = new Set(['vllm', 'sglang']);
+
+function streamOptions(request: GenerationRequest, dialect: ServerDialect): Body {
+  // With several prompts, the usage in a chunk of vLLM or SGLang counts only the prompt of the chunk's choice.
+  const continuous = (dialect === 'vllm' || dialect === 'sglang') && promptCount(request) === 1;
+  return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
+}
+
+const SAMPLING: Readonly<Record<ServerDialect, (sampling: Sampling) => Body>> = {
+  vllm: vllmSampling,
+  // SGLang has the fields of vLLM.
+  sglang: vllmSampling,
+  'llama-server': (sampling) => ({
+    ...samplers(sampling),
+    top_k: sampling.topK ?? 0,
+    repeat_penalty: sampling.repetitionPenalty,
+    // All versions of llama-server accept a list of pairs.
+    ...(sampling.logitBias.size > 0 ? { logit_bias: [...sampling.logitBias] } : {}),
+  }),
+  tgi: (sampling) => ({
+    temperature: sampling.temperature,
+    // TGI refuses 1, its default.
+    ...(sampling.topP < 1 ? { top_p: aboveZero(sampling.topP) } : {}),
+    ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
+  }),
+  openai: (sampling) => ({
+    ...(sampling.explicit.has('temperature') ? { temperature: sampling.temperature } : {}),
+    ...(sampling.explicit.has('topP') ? { top_p: sampling.topP } : {}),
+    ...(sampling.explicit.has('presencePenalty') ? { presence_penalty: sampling.presencePenalty } : {}),
+    ...(sampling.explicit.has('frequencyPenalty') ? { frequency_penalty: sampling.frequencyPenalty } : {}),
+    ...logitBias(sampling),
+  }),
+};
+
+function vllmSampling(sampling: Sampling): Body {
+  return {
+    ...samplers(sampling),
+    top_p: aboveZero(sampling.topP),
+    top_k: sampling.topK || -1,
+    repetition_penalty: sampling.repetitionPenalty,
+    ...logitBias(sampling),
+  };
+}
+
+/** Some servers refuse a `top_p` of 0. This one selects the same token. */
+const aboveZero = (topP: number): number => Math.max(topP, 1e-6);
+
+function samplers(sampling: Sampling): Body {
+  return {
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    min_p: sampling.minP,
+    presence_penalty: sampling.presencePenalty,
+    frequency_penalty: sampling.frequencyPenalty,
+  };
+}
+
+function logitBias(sampling: Sampling): Body {
+  return sampling.logitBias.size > 0 ? { logit_bias: Object.fromEntries(sampling.logitBias) } : {};
+}
+
+function logprobs(request: CompletionRequest, dialect: ServerDialect, alternatives: number): Body {
+  const count = alternativesToRequest(dialect, alternatives);
+  switch (request.kind) {
+    case 'chat':
+      return { logprobs: true, top_logprobs: count };
+    case 'text':
+      return { logprobs: count };
+  }
+}
+
+/** vLLM's default of `--max-logprobs`. */
+const VLLM_MAX_LOGPROBS = 20;
+
+/** Returns how many alternatives to request. Surplus alternatives are removed from the response. */
+function alternativesToRequest(dialect: ServerDialect, alternatives: number): number {
+  switch (dialect) {
+    case 'llama-server':
+    case 'sglang':
+      // These servers return no log probabilities for 0.
+      return Math.max(alternatives, 1);
+    case 'vllm':
+      // Requests one more, because a sampled token that is not among the most likely ones takes the place of the last
+      // alternative.
+      return alternatives === 0 ? 0 : Math.min(alternatives + 1, VLLM_MAX_LOGPROBS);
+    default:
+      return alternatives;
+  }
+}
+
+/** Whether llama-server reads `response_format` at this endpoint. At the other, it reads `json_schema`. */
+const RESPONSE_FORMAT_OF_LLAMA_SERVER: Readonly<Record<CompletionKind, boolean>> = {
+  chat: true,
+  text: false,
+};
+
+function responseFormat(request: CompletionRequest, dialect: ServerDialect): Body {
+  const format = request.responseFormat;
+  if (format.type === 'text') return {};
+  if (dialect === 'llama-server' && !RESPONSE_FORMAT_OF_LLAMA_SERVER[request.kind]) {
+    return { json_schema: schemaOf(format) };
+  }
+  if (format.type === 'json_object') return { response_format: { type: 'json_object' } };
+  const { name, strict } = format;
+  const schema = schemaOf(format);
+  return {
+    response_format: {
+      type: 'json_schema',
+      json_schema: strict === null ? { name, schema } : { name, schema, strict },
+    },
+  };
+}
+
+/** Returns the schema as an object, because not all servers accept `true`. */
+function schemaOf(format: Exclude<ResponseFormat, { type: 'text' }>): JsonSchema {
+  if (format.type === 'json_object') return { type: 'object' };
+  return format.schema === true ? {} : format.schema;
+}
+
+/** Formats the fields that only chats have: messages, tools and reasoning. */
+export function formatChat(
+  request: ChatRequest,
+  dialect: ServerDialect,
+  reasoningField?: ReasoningField,
+): Body {
+  const field = dialect === 'openai' ? (reasoningField ?? null) : REASONING_FIELD[dialect];
+  return {
+    messages: withImagesOfUser(request.messages).flatMap((message) => formatMessage(message, dialect, field)),
+    ...(request.tools.length > 0 ? formatTools(request, dialect) : {}),
+    ...formatReasoning(request, dialect),
+  };
+}
+
+/**
+ * Formats the requests that count the tokens of each prompt, for the path `/tokenize`. The usage of a generation has the
+ * same tokens.
+ */
+export function formatTokenize(
+  request: GenerationRequest,
+  { model, dialect }: { model: string; dialect: 'vllm' | 'sglang' },
+): Body[] {
+  switch (request.kind) {
+    case 'chat':
+      return [
+        { model, ...formatChat(request, dialect), ...(dialect === 'vllm' ? vllmVariables(request) : {}) },
+      ];
+    case 'text':
+    case 'embedding':
+      return promptTexts(request).map((prompt) => ({ model, prompt }));
+  }
+}
+
+/** vLLM reads the effort only for a generation, and then sets these variables. */
+function vllmVariables({ reasoningEffort, templateVariables }: ChatRequest): Body {
+  if (reasoningEffort === null) return {};
+  const enable_thinking = reasoningEffort !== 'none';
+  return {
+    chat_template_kwargs: { enable_thinking, ...templateVariables, reasoning_effort: reasoningEffort },
+  };
+}
+
+/** The field of an assistant message that contains its reasoning. The name depends on the server. */
+export type ReasoningField = 'reasoning' | 'reasoning_content';
+
+/**
+ * The field that each server reads; null: none. `openai` is missing because the field depends on the provider: some require
+ * a field, and others refuse it.
+ */
+const REASONING_FIELD: Readonly<Record<Exclude<ServerDialect, 'openai'>, ReasoningField | null>> = {
+  vllm: 'reasoning',
+  sglang: 'reasoning_content',
+  'llama-server': 'reasoning_content',
+  tgi: null,
+};
+
+/**
+ * Moves the images of results to the message of the user after them, or to a new one, because servers accept images only
+ * from the user. The results have markers in their place.
+ */
+function withImagesOfUser(messages: readonly Message[]): readonly Message[] {
+  if (!messages.some((message) => message.role === 'tool' && imagesOfMessage(message).length > 0))
+    return messages;
+  const placed: Message[] = [];
+  let moved: Image[] = [];
+  for (const message of messages) {
+    if (message.role === 'tool') {
+      moved.push(...imagesOfMessage(message).map((image) => ({ ...image, at: 0 })));
+      placed.push(withImageText(message, IMAGE_MARKER));
+    } else if (moved.length === 0) placed.push(message);
+    else {
+      if (message.role === 'user')
+        placed.push({ ...message, images: [...moved, ...imagesOfMessage(message)] });
+      else placed.push({ role: 'user', content: '', images: moved }, message);
+      moved = [];
+    }
+  }
+  if (moved.length > 0) placed.push({ role: 'user', content: '', images: moved });
+  return placed;
+}
+
+function formatMessage(message: Message, dialect: ServerDialect, field: ReasoningField | null): Body[] {
+  switch (message.role) {
+    case 'system':
+      return [{ role: 'system', content: message.content }];
+    case 'user':
+      return [{ role: 'user', content: formatContent(message.content, message.images ?? []) }];
+    case 'tool':
+      return [{ role: 'tool', tool_call_id: message.toolCallId, content: message.content }];
+    case 'assistant': {
+      const { role, content, reasoning, toolCalls } = message;
+      if (toolCalls.length === 0) return [{ role, content, ...reasoningOf(reasoning, field) }];
+      const calls = toolCalls.map(({ id, name, arguments: text }) => ({
+        id,
+        type: 'function',
+        function: { name, arguments: text },
+      }));
+      // TGI reads either the content or the calls of a message.
+      if (dialect === 'tgi') {
+        return [...(content ? [{ role, content }] : []), { role, tool_calls: calls }];
+      }
+      // Providers that require the field, such as DeepSeek, accept an empty text from a turn without reasoning.
+      const required = dialect === 'openai' ? (reasoning ?? '') : reasoning;
+      return [{ role, content, ...reasoningOf(required, field), tool_calls: calls }];
+    }
+  }
+}
+
+function formatContent(content: string, images: readonly Image[]): string | Body[] {
+  if (images.length === 0) return content;
+  return contentParts(content, images).map((part) => {
+    if (typeof part === 'string') return { type: 'text', text: part };
+    const { url, detail } = part;
+    return { type: 'image_url', image_url: detail === null ? { url } : { url, detail } };
+  });
+}
+
+function reasoningOf(reasoning: string | null, field: ReasoningField | null): Body {
+  return reasoning === null || field === null ? {} : { [field]: reasoning };
+}
+
+function formatTools(request: ChatRequest, dialect: ServerDialect): Body {
+  const { tools, choice } = TOOL_CHOICES[dialect](request);
+  const body: Body = { tools: tools.map(formatTool) };
+  // `auto` is the default of all servers.
+  if (choice !== 'auto') body.tool_choice = choice;
+  // The default of llama-server is false; TGI never generates more than one call.
+  if (dialect === 'llama-server' || (!request.parallelToolCalls && dialect !== 'tgi')) {
+    body.parallel_tool_calls = request.parallelToolCalls;
+  }
+  return body;
+}
+
+function formatTool({ name, description, parameters, strict }: Tool): Body {
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description === null ? {} : { description }),
+      parameters,
+      ...(strict ? { strict } : {}),
+    },
+  };
+}
+
+type FormattedChoice = { tools: readonly Tool[]; choice: unknown };
+
+const TOOL_CHOICES: Readonly<Record<ServerDialect, (request: ChatRequest) => FormattedChoice>> = {
+  vllm: withAllowedTools,
+  sglang: withAllowedTools,
+  // llama-server ignores a `tool_choice` that is not a string.
+  'llama-server': (request) => {
+    const { tools, toolChoice } = request;
+    if (toolChoice.type !== 'function') return withAllowedTools(request);
+    return { tools: tools.filter(({ name }) => name === toolChoice.name), choice: 'required' };
+  },
+  tgi: withAllowedTools,
+  // Few providers have `allowed_tools`.
+  openai: withAllowedTools,
+};
+
+/** For servers without `allowed_tools`: sends only the allowed functions. */
+function withAllowedTools({ tools, toolChoice }: ChatRequest): FormattedChoice {
+  if (toolChoice.type !== 'allowed') return { tools, choice: formatChoice(toolChoice) };
+  const allowed = new Set(toolChoice.names);
+  return { tools: tools.filter(({ name }) => allowed.has(name)), choice: toolChoice.mode };
+}
+
+function formatChoice(choice: ToolChoice): unknown {
+  switch (choice.type) {
+    case 'auto':
+    case 'none':
+    case 'required':
+      return choice.type;
+    case 'function':
+      return { type: 'function', function: { name: choice.name } };
+    case 'allowed': {
+      const tools = choice.names.map((name) => ({ type: 'function', function: { name } }));
+      return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools } };
+    }
+  }
+}
+
+function formatReasoning({ reasoningEffort, templateVariables }: ChatRequest, dialect: ServerDialect): Body {
+  // TGI supports neither field, and only values without effect get here.
+  if (dialect === 'tgi') return {};
+  const body: Body = {};
+  let variables = templateVariables;
+  if (reasoningEffort !== null) {
+    // llama-server has no field for the effort. Templates read it from variables.
+    if (dialect === 'llama-server') variables = { ...effortVariables(reasoningEffort), ...variables };
+    else body.reasoning_effort = reasoningEffort;
+  }
+  if (Object.keys(variables).length > 0) body.chat_template_kwargs = variables;
+  return body;
+}
+
+function effortVariables(effort: string): Body {
+  return effort === 'none' ? { enable_thinking: false } : { enable_thinking: true, reasoning_effort: effort };
+}
