@@ -16,7 +16,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'protocols/responses': ['json', 'protocols', 'protocols/openai'],
   'protocols/anthropic': ['json', 'protocols', 'protocols/openai'],
   models: [],
-  engine: ['json', 'models', 'protocols', 'protocols/openai'],
+  engine: ['json', 'models'],
   'engine/llama': [
     'models',
     'engine',

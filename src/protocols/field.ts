@@ -181,12 +181,6 @@ function createField(
   };
 }
 
-/** Whether a value is a number within the bounds of a schema. */
-export function accepts(schema: FieldSchema, value: unknown): boolean {
-  const integral = schema.type !== 'integer' || Number.isInteger(value);
-  return typeof value === 'number' && integral && within(value, schema);
-}
-
 function within(value: number, schema: FieldSchema): boolean {
   return (
     value >= (schema.minimum ?? -Infinity) &&

