@@ -281,8 +281,9 @@ test('the tables have every folder', () => {
 test('ARCHITECTURE.md has the same tables', () => {
   const text = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8').replaceAll(/ +/g, ' ');
   for (const [name, allowed] of Object.entries({ ...MAY_IMPORT, ...CONSOLE_MAY_IMPORT })) {
-    const row = `| ${name} | ${allowed.length > 0 ? allowed.join(', ') : 'nothing'} |`;
-    assert.ok(text.includes(row), `ARCHITECTURE.md lacks the row: ${row}`);
+    const names = allowed.length > 0 ? allowed.join(', ') : 'nothing';
+    const row = new RegExp(`^\\| ${name} \\|(?: [^|]* \\|)? ${names} \\|$`, 'm');
+    assert.match(text, row, `ARCHITECTURE.md lacks the row of ${name}: ${names}`);
   }
 });
 
