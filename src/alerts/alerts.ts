@@ -16,6 +16,7 @@ import { Outbox } from './outbox.ts';
 import { AlertStore, RESOLVE_MS, type SentOutage, type Silence } from './store.ts';
 import { Traffic } from './traffic.ts';
 import { conditionOf } from './types.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** Interval between checks, in milliseconds. */
 const CHECK_MS = 10_000;
@@ -360,7 +361,7 @@ export async function sendTest(
         await Promise.race([channel.send({ id: randomUUIDv7(), event: 'test', alert: null }), late]);
         return result(null);
       } catch (error) {
-        return result(error instanceof Error ? error.message : String(error));
+        return result(messageOf(error));
       }
     }),
   );

@@ -3,6 +3,7 @@ import { withoutAddresses } from '../identity/mailer.ts';
 import type { Log } from '../support/log.ts';
 import type { Channel, Channels, Message } from './channels.ts';
 import type { AlertStore, ClaimedMessage, LocalMessage, Outcome } from './store.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** Attempts per message. With the pauses between them, they last about 4 hours. */
 export const MAX_ATTEMPTS = 12;
@@ -126,7 +127,7 @@ export class Outbox {
       return { sent: true };
     } catch (error) {
       onAttempt(channel, false);
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       const retryInMs = pauseAfter(attempts, Math.random());
       log.warn('alert not sent', {
         channel: channel.label,

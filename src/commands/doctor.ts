@@ -39,6 +39,7 @@ import type { Secret } from '../support/secret.ts';
 import { note, print, printJson } from './output.ts';
 import { formatBytes } from './progress-bar.ts';
 import { isSluice } from './port.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** `sluice doctor`: checks the machine and the configuration, and suggests fixes. Changes nothing. */
 export function register(program: Command): void {
@@ -483,8 +484,4 @@ async function checkValkey(url: Secret): Promise<Finding> {
   } finally {
     client.destroy();
   }
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

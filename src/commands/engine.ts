@@ -11,6 +11,7 @@ import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
 import { openLog } from '../support/log.ts';
 import { Secret } from '../support/secret.ts';
 import { exitOnSignals } from './interruptible.ts';
+import { messageOf } from '../support/thrown.ts';
 
 interface ServeFlags {
   host: string;
@@ -182,7 +183,7 @@ async function serve(
 /** The server cannot listen on the address. Printed without a stack trace. */
 class ListenError extends Error {
   constructor(message: string, cause: unknown) {
-    super(`${message}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    super(`${message}: ${messageOf(cause)}`, { cause });
     this.name = 'ListenError';
   }
 }

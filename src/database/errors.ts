@@ -1,3 +1,5 @@
+import { asError } from '../support/thrown.ts';
+
 /** The kind of a database error, for operators and for deciding whether to wait or to stop. */
 export type DatabaseFault =
   /** The server is unreachable, does not respond, or accepts no connections. */
@@ -39,7 +41,7 @@ export class DatabaseError extends Error {
 /** Returns the message of a `DatabaseError`, which is complete without a stack; other errors unchanged, to be logged with one. */
 export function loggable(error: unknown): string | Error {
   if (error instanceof DatabaseError) return error.message;
-  return error instanceof Error ? error : new Error(String(error));
+  return asError(error);
 }
 
 type FaultText = readonly [DatabaseFault, string];

@@ -6,6 +6,7 @@ import type { Log } from '../support/log.ts';
 import { backupPostgres, backupSqlite } from './backup.ts';
 import type { Database } from './database.ts';
 import { assertInPlace } from './sqlite-files.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** Names of backups, with the time at which they were started. */
 const NAME = /^sluice-(\d{4}-\d{2}-\d{2})T(\d{2})-(\d{2})-(\d{2})Z\.db$/;
@@ -109,7 +110,7 @@ export class ScheduledBackups implements AsyncDisposable {
       await this.#deleteFiles((name) => old.has(name));
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       Object.assign(this.#status, { failedAt: startedAt, reason });
       log.error('the scheduled backup failed; will retry in 5 minutes', { directory, error: reason });
     }

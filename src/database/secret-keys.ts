@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { waitForLock } from '../support/file-lock.ts';
 import { Secret } from '../support/secret.ts';
 import { DatabaseError } from './errors.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /**
  * Encrypts secrets for the database with AES-256-GCM. The keys are in `SLUICE_SECRET_KEY` or in a file of the data
@@ -139,7 +140,7 @@ export class SecretKeys {
       await publish(partial);
     } catch (cause) {
       await rm(partial, { force: true }).catch(() => {});
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const reason = messageOf(cause);
       throw new DatabaseError('unwritable', `Cannot write the key file ${path} (${reason}).`, { cause });
     }
   }
@@ -193,7 +194,7 @@ async function readIfExists(path: string): Promise<string | null> {
     return await readFile(path, 'utf8');
   } catch (cause) {
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return null;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new DatabaseError('secret_key', `The key file ${path} cannot be read (${reason}).`, { cause });
   }
 }

@@ -5,6 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { isLocked, tryLock } from '../support/file-lock.ts';
 import { convertingErrors, DatabaseError } from './errors.ts';
 import type { OpenFile } from './sqlite-files.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** The content of `service.json`: the service that runs on a data directory. */
 export interface RunningService {
@@ -85,7 +86,7 @@ export class ServiceLock implements Disposable {
       writeFileSync(partial, `${JSON.stringify(this.#service)}\n`, { mode: 0o600 });
       renameSync(partial, this.#path);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       throw new DatabaseError('unwritable', `Cannot write the file ${this.#path} (${reason}).`, {
         cause: error,
       });

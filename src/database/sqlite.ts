@@ -14,6 +14,7 @@ import { SqliteClient } from './sqlite-client.ts';
 import type { SqliteQuery } from './sqlite-connection.ts';
 import { NodeSqliteDialect } from './sqlite-dialect.ts';
 import { openFiles, refuseDirectory, type OpenFile } from './sqlite-files.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** How long a background statement waits for the lock of another process, in milliseconds. */
 const BACKGROUND_MS = 250;
@@ -88,7 +89,7 @@ function protect(path: string): void {
   } catch (error) {
     throw new DatabaseError(
       'unwritable',
-      `The database ${path} cannot be opened for writing (${error instanceof Error ? error.message : String(error)}).`,
+      `The database ${path} cannot be opened for writing (${messageOf(error)}).`,
       { cause: error },
     );
   }

@@ -5,6 +5,7 @@ import type { GenerationRequest } from '../core/generation.ts';
 import { openLog, type Log, type LogLevel } from '../support/log.ts';
 import type { EngineReport, Engine } from './engine.ts';
 import { serveEngine } from './server.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** The only argument of an engine's program, in JSON. */
 export interface ChildSettings<EngineOptions> {
@@ -55,7 +56,7 @@ export async function runEngineChild<EngineOptions>(program: ChildProgram<Engine
     const settings = JSON.parse(process.argv[2] ?? '') as ChildSettings<EngineOptions>;
     stop = await serveChild(program, settings, openLog(settings.logLevel), report);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     report({ event: 'failed', reason, retry: program.mayRetry(error) });
     process.exitCode = 1;
     // This ends the process once the report has been written.

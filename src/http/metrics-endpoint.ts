@@ -8,6 +8,7 @@ import { acceptKey, invalidKey } from './authenticate.ts';
 import { operatorRequired } from './api/access.ts';
 import { commonHeaders, takeOver } from './exchange.ts';
 import type { ServiceMetrics } from './service-metrics.ts';
+import { messageOf } from '../support/thrown.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
 const { createServer } = process.getBuiltinModule('node:http');
@@ -96,8 +97,4 @@ export async function serveMetrics(
       await closed;
     },
   };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

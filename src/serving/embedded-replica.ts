@@ -20,6 +20,7 @@ import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/opti
 import { EMPTY_REPORT, type ReplicaReport } from '../replicas/replica-report.ts';
 import type { StartEngine } from '../engine/engine-process.ts';
 import { Supervisor } from './supervisor.ts';
+import { messageOf } from '../support/thrown.ts';
 
 export interface EmbeddedOptions {
   modelId: string;
@@ -203,7 +204,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.#stateWithoutEngine = { state: 'downloading', pull: null };
     this.#cause = cause;
     this.#starting = this.#run(signal).catch((error: unknown) => {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (signal.aborted) return;
       this.#options.log.error('cannot start the model', { model: this.#options.modelId, reason });
       this.#stateWithoutEngine = { state: 'down', reason, retryInMs: null };

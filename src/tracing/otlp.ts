@@ -4,6 +4,7 @@ import { Deadline } from '../support/deadline.ts';
 import type { Log } from '../support/log.ts';
 import { proxyAgent, requestWithProxy } from '../support/proxy-agent.ts';
 import { VERSION } from '../support/version.ts';
+import { messageOf } from '../support/thrown.ts';
 
 /** The value of an attribute. Lists contain only strings. */
 export type AttributeValue = string | number | boolean | readonly string[];
@@ -121,7 +122,7 @@ export class OtlpExporter implements AsyncDisposable {
       this.#warn(`status ${statusCode}`);
       return RETRYABLE.has(statusCode);
     } catch (error) {
-      this.#warn(error instanceof Error ? error.message : String(error));
+      this.#warn(messageOf(error));
       return true;
     }
   }

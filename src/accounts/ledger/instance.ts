@@ -3,6 +3,7 @@ import type { Log } from '../../support/log.ts';
 import { steadyNow } from '../steady-now.ts';
 import { DAY_MS } from './days.ts';
 import type { LedgerStore } from './store.ts';
+import { asError } from '../../support/thrown.ts';
 
 /** Interval at which partitions are created and old rows deleted, in milliseconds. */
 const MAINTENANCE_MS = 3_600_000;
@@ -159,8 +160,4 @@ export async function countInstances(database: Database): Promise<number> {
     .where('live', '=', 1)
     .executeTakeFirstOrThrow();
   return count;
-}
-
-export function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }

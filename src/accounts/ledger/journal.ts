@@ -1,6 +1,6 @@
 import { Deadline } from '../../support/deadline.ts';
 import type { Log } from '../../support/log.ts';
-import { asError } from './instance.ts';
+import { asError } from '../../support/thrown.ts';
 import {
   ledgerUnavailable,
   type LedgerHealth,

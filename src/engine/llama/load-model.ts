@@ -26,6 +26,7 @@ import { openStoreDirectory, type StoreSettings } from './conversations/store-di
 import { ChatTemplate, ChatTemplateError } from './prompt/template.ts';
 import { GENERIC } from './tool-calls/json-formats.ts';
 import { Vocabulary } from './prompt/vocabulary.ts';
+import { messageOf } from '../../support/thrown.ts';
 
 export interface LlamaOptions {
   /** Path of the GGUF file, or of the first file of a split model. */
@@ -147,7 +148,7 @@ async function openStore(
       log,
     });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     log.warn('conversations are not saved: the directory cannot be used', { reason });
     return null;
   }

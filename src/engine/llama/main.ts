@@ -5,6 +5,7 @@ import { BackendError } from './native/backend.ts';
 import type { LlamaOptions } from './load-model.ts';
 import { NotEnoughMemory } from '../../models/memory.ts';
 import { openEngine } from './open-engine.ts';
+import { asError } from '../../support/thrown.ts';
 
 await runEngineChild<LlamaOptions>({ load, mayRetry });
 
@@ -15,7 +16,7 @@ async function load(
 ): Promise<LoadedEngine> {
   const engine = await openEngine(options, { onProgress: throttled(onProgress), log });
   engine.failed.catch((error: unknown) => {
-    log.error('the step loop failed', { error: error instanceof Error ? error : new Error(String(error)) });
+    log.error('the step loop failed', { error: asError(error) });
     process.exit(1);
   });
   return {

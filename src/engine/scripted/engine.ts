@@ -26,6 +26,7 @@ import {
   hash,
 } from './completion.ts';
 import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
+import { asError, messageOf } from '../../support/thrown.ts';
 
 /** Tokens after which the event loop gets a turn. */
 const MAX_BURST_TOKENS = 16;
@@ -284,7 +285,7 @@ function readDirective(request: GenerationRequest): Directive {
   try {
     return parseDirective(request);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new ServiceError('invalid_value', `The scripted directive is invalid: ${reason}`);
   }
 }
@@ -458,8 +459,4 @@ export class Pause implements Disposable {
   [Symbol.dispose](): void {
     this.#signal.removeEventListener('abort', this);
   }
-}
-
-function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new Error(String(reason));
 }

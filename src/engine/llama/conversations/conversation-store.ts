@@ -8,6 +8,7 @@ import type { NativeContext } from '../native/binding.ts';
 import { commonPrefix } from './common-prefix.ts';
 import { checksumsOf, seal } from './file-seal.ts';
 import { MAX_AGE_MS, type StoreDirectory } from './store-directory.ts';
+import { messageOf } from '../../../support/thrown.ts';
 
 /** A sequence that lost its slot, in a file. */
 export interface Conversation {
@@ -241,7 +242,7 @@ export class ConversationStore implements AsyncDisposable {
       this.#seal(conversation);
     } catch (error) {
       await deleteFiles(file);
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       log.warn('a conversation could not be saved; is there room in the directory?', {
         reason,
         directory: directory.path,
@@ -267,7 +268,7 @@ export class ConversationStore implements AsyncDisposable {
         // It may have been deleted before its record was written.
         if (!isKept()) await deleteFiles(file);
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error);
+        const reason = messageOf(error);
         if (isKept()) log.warn('a saved conversation may not be used again after a restart', { reason });
       } finally {
         this.#unflushedBytes -= bytes;
@@ -289,7 +290,7 @@ export class ConversationStore implements AsyncDisposable {
         throw new Error('the file has another conversation');
     } catch (error) {
       context.clear(sequence);
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       this.#options.log.warn('a saved conversation could not be loaded; it is computed again', { reason });
       await this.#delete((other) => other === conversation);
       return false;

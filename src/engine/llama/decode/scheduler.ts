@@ -15,6 +15,7 @@ import { LogprobReader } from '../output/logprobs.ts';
 import { choosePlacement, losesConversation, Slot, usable } from './slots.ts';
 import { StepPlanner, type StepSpeed } from './step-planner.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
+import { asError } from '../../../support/thrown.ts';
 
 interface SchedulerOptions {
   model: NativeModel;
@@ -433,10 +434,6 @@ export class Scheduler {
 function tooSlow(field: GrammarField): ServiceError {
   const message = `\`${field}\`: checking a token against the schema took too long. Simplify the schema.`;
   return new ServiceError('schema_too_slow', message, { param: field });
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error));
 }
 
 /** Measures the time without progress while there is work. */

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Log } from '../../../support/log.ts';
 import type { Addon, AddonContext } from './addon.ts';
+import { messageOf } from '../../../support/thrown.ts';
 
 /** The loaded native addon. */
 export interface Backend {
@@ -43,7 +44,7 @@ export async function loadBackend(log: Log): Promise<Backend> {
     try {
       return await openPackage(name, folder, log);
     } catch (error) {
-      failures.push(`${name} failed to load (${error instanceof Error ? error.message : String(error)})`);
+      failures.push(`${name} failed to load (${messageOf(error)})`);
       log.warn('engine package failed to load; trying the next one', { package: name, error: String(error) });
     }
   }

@@ -31,6 +31,7 @@ import {
   reasoningOf,
 } from '../tool-calls/reasoning.ts';
 import type { ToolFormat } from '../tool-calls/output-parser.ts';
+import { messageOf } from '../../../support/thrown.ts';
 
 export interface RenderedPrompt {
   /** Whether the template starts with BOS, which is not in `segments`. */
@@ -301,10 +302,6 @@ function invalidMessages(message: string, cause?: unknown): ServiceError {
     param: 'messages',
     cause,
   });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** Identified by the strings in their templates. Newer families first, because they share strings with older ones. */
