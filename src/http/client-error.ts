@@ -18,7 +18,7 @@ export async function respondToClientError(
   socket: Socket,
 ): Promise<void> {
   if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy();
-  else await refuseConnection(context, translate(error.code), socket);
+  else await refuseConnection(context, errorOfParser(error.code), socket);
 }
 
 /** Responds 405 to `CONNECT`, for which Node passes only the connection. */
@@ -68,7 +68,7 @@ async function refuseConnection(
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroySoon());
 }
 
-function translate(code: string | undefined): ServiceError {
+function errorOfParser(code: string | undefined): ServiceError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new ServiceError('headers_too_large', 'The headers of the request are too large.');

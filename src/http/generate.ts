@@ -49,7 +49,7 @@ export async function generate(
     }
     if (ended) context.generations.end(stop);
   });
-  await runGeneration(context, exchange, caller, stop, new ConnectionOutput(context, exchange));
+  await respondToGeneration(context, exchange, caller, stop, new ConnectionOutput(context, exchange));
   // The request counts as running until its last byte is sent, so that a stopping service waits for it.
   ended = true;
   if (response.closed) context.generations.end(stop);
@@ -59,7 +59,7 @@ export async function generate(
  * Runs a generation: body -> request -> events -> `output`. Sets the record of the exchange and logs one line. Never
  * rejects.
  */
-export async function runGeneration(
+export async function respondToGeneration(
   context: HttpContext,
   exchange: GenerationExchange,
   caller: AuthenticatedKey,

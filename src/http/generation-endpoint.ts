@@ -11,7 +11,7 @@ import { clientName } from './client-name.ts';
 import type { HttpContext } from './context.ts';
 import type { GenerationExchange } from './exchange.ts';
 import { generate } from './generate.ts';
-import { generateOnce, fingerprintOf, readIdempotencyKey } from './idempotency/generate-once.ts';
+import { generateOnce, bodyHash, readIdempotencyKey } from './idempotency/generate-once.ts';
 import { authenticatedRequests, limitHeaders } from './limit-headers.ts';
 import { refuse } from './refusal.ts';
 import { violation } from './strict.ts';
@@ -79,7 +79,7 @@ export class GenerationEndpoint {
     const memory = this.#memory.reservationFor(request, response, caller.accountId);
     exchange.bodyMemory = memory;
     const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
-    if (exchange.idempotencyKey !== null) exchange.fingerprint = fingerprintOf(exchange.protocol, bytes);
+    if (exchange.idempotencyKey !== null) exchange.fingerprint = bodyHash(exchange.protocol, bytes);
     const body = jsonBody(bytes, exchange.protocol.bodyValues, memory);
     if (body instanceof Promise) {
       exchange.isLarge = true;

@@ -15,7 +15,8 @@ export function registerHealth(app: FastifyInstance, context: HttpContext): void
   });
   app.get('/readyz', async (request, reply) => {
     const { authorization } = request.headers;
-    const caller = authorization === undefined ? null : await callerOf(keys, authorization, useOf(request));
+    const caller =
+      authorization === undefined ? null : await callerOrNull(keys, authorization, useOf(request));
     const models = router.overview();
     const status = statusOf({
       draining: generations.draining,
@@ -38,7 +39,7 @@ export function isHealthCheck({ url }: IncomingMessage): boolean {
 }
 
 /** Returns null if keys cannot be checked, so that the response still contains the status. */
-async function callerOf(
+async function callerOrNull(
   keys: KeyStore,
   authorization: string,
   use: KeyUse,

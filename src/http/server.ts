@@ -216,14 +216,14 @@ function respondToError(
   refuse(
     context,
     takeOver(request, reply),
-    translate(error),
+    routeError(error),
     routeOptions.url,
     caller,
     principal?.session != null,
   );
 }
 
-function translate(error: unknown): unknown {
+function routeError(error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return code === 'FST_ERR_BAD_URL' ||
     code === 'FST_ERR_MAX_PARAM_LENGTH' ||

@@ -12,7 +12,7 @@ import {
   isStrict,
   openEventStream,
   parse,
-  runGeneration,
+  respondToGeneration,
   sendFault,
 } from '../generate.ts';
 import { limitHeaders } from '../limit-headers.ts';
@@ -59,7 +59,13 @@ async function begin(
   const delivered = deliver(context, exchange, reader);
   const conflict = await idempotency.claim(generation);
   if (conflict === null) {
-    const { summary, record } = await runGeneration(context, exchange, caller, generation.stop, generation);
+    const { summary, record } = await respondToGeneration(
+      context,
+      exchange,
+      caller,
+      generation.stop,
+      generation,
+    );
     const hasContent = summary.code === null || record.firstTokenAtMs !== null;
     idempotency.settle(generation, generation.fault === null && hasContent);
   } else {
@@ -206,6 +212,6 @@ export function readIdempotencyKey({ headersDistinct }: IncomingMessage): string
 }
 
 /** Returns a hash of the endpoint and of the bytes of the body. */
-export function fingerprintOf({ id }: Protocol, body: Uint8Array): string {
+export function bodyHash({ id }: Protocol, body: Uint8Array): string {
   return `${id}:${hash('sha256', body, 'base64url')}`;
 }

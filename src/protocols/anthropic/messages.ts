@@ -30,7 +30,7 @@ export interface ParsedMessages {
 
 /** Parses `system` and `messages`. `endsAnywhere`: any message may be the last one. Throws a 400 with the path of the field. */
 export function parseMessages(body: RequestBody, sealer: Sealer, endsAnywhere: boolean): ParsedMessages {
-  const conversation = new Conversation(body.notes, sealer);
+  const conversation = new ChatHistory(body.notes, sealer);
   const system = body.raw(fields.system);
   if (system !== null) conversation.addSystem(system, 'system');
   const list = body.raw(fields.messages);
@@ -70,7 +70,7 @@ export const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 
 /** The beginning of a system block of Claude Code. It changes with each request, so no prefix would ever be found again. */
 const BILLING = 'x-anthropic-billing-header';
 
-class Conversation {
+class ChatHistory {
   readonly #notes: Notes;
   readonly #sealer: Sealer;
   readonly #turns = new Turns();

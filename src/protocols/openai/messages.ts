@@ -26,12 +26,12 @@ export function parseMessages(body: RequestBody): Message[] {
   const value = body.raw(fields.messages);
   if (!Array.isArray(value)) throw wrongType('messages', 'an array', value);
   if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
-  const conversation = new Conversation(body.notes);
+  const conversation = new ChatHistory(body.notes);
   for (const [index, message] of value.entries()) conversation.add(message, index);
   return conversation.end();
 }
 
-class Conversation {
+class ChatHistory {
   readonly #notes: Notes;
   readonly #budget = new JsonBudget();
   readonly #turns = new Turns();

@@ -25,7 +25,7 @@ import { customArguments, modelName } from './tools.ts';
 
 /** Parses `instructions` and `input`. Throws a 400 with the path of the field. */
 export function parseInput(body: RequestBody, sealer: Sealer): Message[] {
-  const conversation = new Conversation(body.notes, sealer);
+  const conversation = new ChatHistory(body.notes, sealer);
   const instructions = body.raw(fields.instructions);
   // OpenAI's API repeats the instructions of a response as items, and accepts them so.
   if (Array.isArray(instructions)) conversation.addAll(instructions, 'instructions');
@@ -53,7 +53,7 @@ const NOT_STORED =
   'refers to an item, and items are not stored. Send the items themselves: clients do so with the option `store: false`, which is `providerOptions: { openai: { store: false } }` in the AI SDK';
 
 /** Joins items to messages. */
-class Conversation {
+class ChatHistory {
   readonly #notes: Notes;
   readonly #sealer: Sealer;
   readonly #budget = new JsonBudget();

@@ -10,7 +10,7 @@ const TOKENS = 256;
 /** Creates a slot with the tokens `holds`. With `busy`, it has a choice that has computed that many of them. */
 function slot(
   id: number,
-  options: { holds?: number[]; scope?: CacheScope; lastUsed?: number; busy?: number } = {},
+  options: { holds?: number[]; scope?: CacheScope; useNumber?: number; busy?: number } = {},
 ): Slot {
   const result = new Slot(id, TOKENS);
   const holds = options.holds ?? [];
@@ -18,7 +18,7 @@ function slot(
   result.filled = holds.length;
   result.computed = options.busy ?? holds.length;
   result.scope = options.scope ?? null;
-  result.lastUsed = options.lastUsed ?? 0;
+  result.useNumber = options.useNumber ?? 0;
   // Only whether a choice is present matters.
   if (options.busy !== undefined) result.choice = {} as JobChoice;
   return result;
@@ -36,47 +36,47 @@ const range = (from: number, count: number): number[] => Array.from({ length: co
 const prompt = Uint32Array.from(range(0, 100));
 
 test('a prompt without a cached prefix gets the least recently used slot', () => {
-  const slots = [slot(0, { holds: [7], scope: 'a', lastUsed: 3 }), slot(1, { lastUsed: 2 })];
+  const slots = [slot(0, { holds: [7], scope: 'a', useNumber: 3 }), slot(1, { useNumber: 2 })];
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[1], 0));
 });
 
 test('a prompt gets the idle slot with its longest prefix', () => {
   const slots = [
-    slot(0, { holds: range(0, 30), scope: 'a', lastUsed: 1 }),
-    slot(1, { holds: range(0, 60), scope: 'a', lastUsed: 9 }),
+    slot(0, { holds: range(0, 30), scope: 'a', useNumber: 1 }),
+    slot(1, { holds: range(0, 60), scope: 'a', useNumber: 9 }),
   ];
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[1], 60));
 });
 
 test('a completely cached prompt keeps all but its last token, whose logits are needed', () => {
-  const slots = [slot(0, { holds: range(0, 120), scope: 'a', lastUsed: 1 })];
+  const slots = [slot(0, { holds: range(0, 120), scope: 'a', useNumber: 1 })];
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[0], 99));
 });
 
 test('a prefix of another scope is ignored', () => {
-  const slots = [slot(0, { holds: range(0, 100), scope: 'a', lastUsed: 5 }), slot(1, { lastUsed: 1 })];
+  const slots = [slot(0, { holds: range(0, 100), scope: 'a', useNumber: 5 }), slot(1, { useNumber: 1 })];
   assert.deepEqual(choosePlacement(prompt, 'b', slots, true), assigned(slots[1], 0));
 });
 
 test('a prefix in a busy slot is copied', () => {
   const slots = [
-    slot(0, { holds: range(0, 80), scope: 'a', lastUsed: 5, busy: 80 }),
-    slot(1, { lastUsed: 1 }),
+    slot(0, { holds: range(0, 80), scope: 'a', useNumber: 5, busy: 80 }),
+    slot(1, { useNumber: 1 }),
   ];
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[1], 80, slots[0]));
 });
 
 test('a prompt waits for a prefix that another request is computing', () => {
   const slots = [
-    slot(0, { holds: range(0, 80), scope: 'a', lastUsed: 5, busy: 16 }),
-    slot(1, { lastUsed: 1 }),
+    slot(0, { holds: range(0, 80), scope: 'a', useNumber: 5, busy: 16 }),
+    slot(1, { useNumber: 1 }),
   ];
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), { kind: 'wait', leader: slots[0], until: 80 });
 });
 
 test('a prefix of a longer conversation is copied if another slot was used less recently', () => {
-  const long = slot(0, { holds: [...range(0, 50), ...range(500, 150)], scope: 'a', lastUsed: 5 });
-  const old = slot(1, { holds: range(900, 10), scope: 'a', lastUsed: 1 });
+  const long = slot(0, { holds: [...range(0, 50), ...range(500, 150)], scope: 'a', useNumber: 5 });
+  const old = slot(1, { holds: range(900, 10), scope: 'a', useNumber: 1 });
   assert.deepEqual(choosePlacement(prompt, 'a', [long, old], true), assigned(old, 50, long));
   assert.deepEqual(choosePlacement(prompt, 'a', [long], true), assigned(long, 50));
 });
@@ -84,7 +84,7 @@ test('a prefix of a longer conversation is copied if another slot was used less 
 test('a long prefix is copied too if the slot would lose much of its prompt, but not if it would lose what was generated', () => {
   const long = new Slot(0, 2048);
   long.tokens.set([...range(0, 800), ...range(5000, 500)]);
-  Object.assign(long, { filled: 1300, computed: 1300, prompted: 1200, scope: 'a', lastUsed: 5 });
+  Object.assign(long, { filled: 1300, computed: 1300, prompted: 1200, scope: 'a', useNumber: 5 });
   const old = new Slot(1, 2048);
   const other = Uint32Array.from(range(0, 1000));
   assert.deepEqual(choosePlacement(other, 'a', [long, old], true), assigned(old, 800, long));
@@ -111,11 +111,11 @@ test('a short prefix is computed again if copying a large slot would take longer
 });
 
 test('only whole sequences are reused if the model cannot trim sequences', () => {
-  const exact = slot(0, { holds: range(0, 40), scope: 'a', lastUsed: 5 });
-  const more = slot(1, { holds: range(0, 120), scope: 'a', lastUsed: 6 });
+  const exact = slot(0, { holds: range(0, 40), scope: 'a', useNumber: 5 });
+  const more = slot(1, { holds: range(0, 120), scope: 'a', useNumber: 6 });
   assert.deepEqual(choosePlacement(prompt, 'a', [exact, more], false), assigned(exact, 40));
-  const busy = slot(2, { holds: range(0, 80), scope: 'a', lastUsed: 7, busy: 10 });
-  const free = slot(3, { lastUsed: 1 });
+  const busy = slot(2, { holds: range(0, 80), scope: 'a', useNumber: 7, busy: 10 });
+  const free = slot(3, { useNumber: 1 });
   assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], false), assigned(free, 0));
 });
 
@@ -124,7 +124,7 @@ test('only idle slots are assigned, and only matching tokens are kept', () => {
   const anySlot = fc.record({
     holds: tokens,
     scope: fc.constantFrom('a', 'b'),
-    lastUsed: fc.nat(9),
+    useNumber: fc.nat(9),
     busy: fc.option(fc.nat(20)),
   });
   fc.assert(

@@ -11,7 +11,7 @@ function slots(...pending: number[]): Slot[] {
   return pending.map((count, id) => {
     const slot = new Slot(id, 1000);
     slot.filled = count;
-    slot.lastUsed = id;
+    slot.useNumber = id;
     if (count > 0) slot.choice = choice(null);
     return slot;
   });
@@ -108,7 +108,7 @@ test('a much shorter prompt is computed in every other step of a long one', () =
   assert(late);
   late.choice = choice(null);
   late.filled = 300;
-  late.lastUsed = 9;
+  late.useNumber = 9;
   for (let i = 0; i < 6; i++) step();
   assert.deepEqual(orders, [0, 2, 0, 2, 0, 2, 0]);
 });

@@ -11,7 +11,7 @@ import { MAX_AGE_MS, type StoreDirectory } from './store-directory.ts';
 import { messageOf } from '../../../support/thrown.ts';
 
 /** A sequence that lost its slot, in a file. */
-export interface Conversation {
+export interface StoredConversation {
   readonly file: string;
   readonly scope: string;
   readonly tokens: Uint32Array;
@@ -23,7 +23,7 @@ export interface Conversation {
 }
 
 export interface StoredMatch {
-  conversation: Conversation;
+  conversation: StoredConversation;
   /** How many of its first tokens the prompt has. */
   length: number;
   /** As in `Slot`, after it was loaded. */
@@ -51,7 +51,7 @@ interface Room {
   scope?: string | null;
   bytes?: number;
   /** Not deleted. */
-  needed?: Conversation | null;
+  needed?: StoredConversation | null;
 }
 
 /** Conversations of fewer tokens are computed again. */
@@ -95,7 +95,7 @@ const MAX_EXIT_MS = 1200;
 export class ConversationStore implements AsyncDisposable {
   readonly #options: StoreOptions;
   /** Ordered by their last use, oldest first. */
-  #conversations: Conversation[] = [];
+  #conversations: StoredConversation[] = [];
   #bytes = 0;
   /** Measured size in relation to the expected one. */
   #sizeRatio = 1;
@@ -211,7 +211,7 @@ export class ConversationStore implements AsyncDisposable {
     sequence: number,
     tokens: Uint32Array,
     scope: string,
-    needed: Conversation | null = null,
+    needed: StoredConversation | null = null,
   ): Promise<void> {
     const { directory, log } = this.#options;
     const file = join(directory.path, `${this.#nextId++}${STATE}`);
@@ -224,7 +224,7 @@ export class ConversationStore implements AsyncDisposable {
       const bytes = await context.save(sequence, copy, file);
       this.#saveMsPerByte = measured(this.#saveMsPerByte, performance.now() - startedAt, bytes);
       this.#sizeRatio *= bytes / this.#expectedBytes(tokens.length);
-      const conversation: Conversation = {
+      const conversation: StoredConversation = {
         file,
         scope,
         tokens: copy,
@@ -254,7 +254,7 @@ export class ConversationStore implements AsyncDisposable {
   }
 
   /** Waits for the disk in the background. */
-  #seal(conversation: Conversation): void {
+  #seal(conversation: StoredConversation): void {
     const { directory, fingerprint, log } = this.#options;
     if (!directory.keeps && this.#flushMsPerByte === 0) return;
     const { file, bytes } = conversation;
@@ -277,7 +277,7 @@ export class ConversationStore implements AsyncDisposable {
   }
 
   /** Loads a conversation. Returns false if it could not be loaded; then it is deleted, and the sequence is cleared. */
-  async load(context: NativeContext, sequence: number, conversation: Conversation): Promise<boolean> {
+  async load(context: NativeContext, sequence: number, conversation: StoredConversation): Promise<boolean> {
     const { file, tokens, bytes, checksums } = conversation;
     const startedAt = performance.now();
     try {
@@ -305,7 +305,7 @@ export class ConversationStore implements AsyncDisposable {
   }
 
   /** Makes a conversation the last one that is deleted. Call it before a save that precedes its load. */
-  touch(conversation: Conversation): void {
+  touch(conversation: StoredConversation): void {
     conversation.usedAt = Date.now();
     const others = this.#conversations.filter((other) => other !== conversation);
     // It may just have been deleted because of its age.
@@ -343,7 +343,7 @@ export class ConversationStore implements AsyncDisposable {
   }
 
   /** Returns how many tokens of a sequence do not have to be computed with a conversation; 0 if at most `beaten`. */
-  #usable(conversation: Conversation, sequence: Uint32Array, beaten: number): number {
+  #usable(conversation: StoredConversation, sequence: Uint32Array, beaten: number): number {
     const { tokens } = conversation;
     // Otherwise, hundreds of conversations with the same long system prompt would be compared token by token.
     if (tokens[beaten] === undefined || tokens[beaten] !== sequence[beaten]) return 0;
@@ -355,14 +355,14 @@ export class ConversationStore implements AsyncDisposable {
    * Returns to how many tokens a conversation can be trimmed. The files of models with a sliding window have only the
    * latest tokens of these layers, so that longer conversations can only be used as a whole.
    */
-  #minKeep({ tokens, bytes }: Conversation): number {
+  #minKeep({ tokens, bytes }: StoredConversation): number {
     const { canTrim, slidingWindow, size } = this.#options;
     const hasAll = tokens.length < (slidingWindow ?? Infinity) && bytes >= tokens.length * size.perToken;
     return canTrim && hasAll ? 0 : tokens.length;
   }
 
   /** Whether a conversation is hardly of use beside a newer one. */
-  #replaces(newer: Conversation, { tokens }: Conversation): boolean {
+  #replaces(newer: StoredConversation, { tokens }: StoredConversation): boolean {
     if (this.#minKeep(newer) > 0) return false;
     return tokens.length - commonPrefix(tokens, tokens.length, newer.tokens) < MIN_TOKENS;
   }
@@ -380,7 +380,7 @@ export class ConversationStore implements AsyncDisposable {
     const oldest = Date.now() - MAX_AGE_MS;
     const remaining = this.#conversations.filter(({ usedAt }) => usedAt >= oldest);
     const limits = [
-      { max: this.#options.directory.maxBytes, added: bytes, of: (each: Conversation) => each.bytes },
+      { max: this.#options.directory.maxBytes, added: bytes, of: (each: StoredConversation) => each.bytes },
       { max: MAX_CONVERSATIONS, added: scope === null ? 0 : 1, of: () => 1 },
     ];
     for (const { max, added, of } of limits) {
@@ -392,7 +392,7 @@ export class ConversationStore implements AsyncDisposable {
       }
       const share = max / used.size;
       while (total > max) {
-        const isOver = (each: Conversation) => (used.get(each.scope) ?? 0) > share;
+        const isOver = (each: StoredConversation) => (used.get(each.scope) ?? 0) > share;
         const others = remaining.filter((each) => each !== needed);
         const next = others.find(isOver) ?? others[0];
         if (next === undefined) break;
@@ -405,9 +405,9 @@ export class ConversationStore implements AsyncDisposable {
     if (kept.size < this.#conversations.length) await this.#delete((each) => !kept.has(each));
   }
 
-  async #delete(isDeleted: (conversation: Conversation) => boolean): Promise<void> {
-    const kept: Conversation[] = [];
-    const deleted: Conversation[] = [];
+  async #delete(isDeleted: (conversation: StoredConversation) => boolean): Promise<void> {
+    const kept: StoredConversation[] = [];
+    const deleted: StoredConversation[] = [];
     for (const conversation of this.#conversations)
       (isDeleted(conversation) ? deleted : kept).push(conversation);
     this.#conversations = kept;
@@ -419,7 +419,7 @@ export class ConversationStore implements AsyncDisposable {
 
   async #recover(): Promise<void> {
     const { directory, fingerprint, log } = this.#options;
-    const found: Conversation[] = [];
+    const found: StoredConversation[] = [];
     // A process that was killed may have left a record without its file.
     const names = (await readdir(directory.path)).map((name) => name.replace(/\.json$/, ''));
     for (const name of new Set(names)) {
@@ -456,7 +456,7 @@ interface ConversationRecord {
 const recordFileOf = (file: string) => `${file}.json`;
 
 /** Without the checksums, which are written with it. */
-function recordOf({ file, scope, bytes, tokens }: Conversation, fingerprint: string) {
+function recordOf({ file, scope, bytes, tokens }: StoredConversation, fingerprint: string) {
   const data: Omit<ConversationRecord, 'checksums'> = {
     fingerprint,
     scope,
@@ -467,7 +467,7 @@ function recordOf({ file, scope, bytes, tokens }: Conversation, fingerprint: str
 }
 
 /** Returns null if the file has no record, or cannot be used with this fingerprint. */
-async function readRecord(file: string, fingerprint: string): Promise<Conversation | null> {
+async function readRecord(file: string, fingerprint: string): Promise<StoredConversation | null> {
   try {
     const record = JSON.parse(await readFile(recordFileOf(file), 'utf8')) as Partial<ConversationRecord>;
     const { scope, bytes, tokens, checksums } = record;

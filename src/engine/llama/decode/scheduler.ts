@@ -5,7 +5,7 @@ import type { NativeContext, NativeModel } from '../native/binding.ts';
 import { commonPrefix } from '../conversations/common-prefix.ts';
 import {
   MIN_TOKENS,
-  type Conversation,
+  type StoredConversation,
   type ConversationStore,
   type StoredMatch,
 } from '../conversations/conversation-store.ts';
@@ -61,7 +61,7 @@ export class Scheduler {
   #hasDropped = false;
   /** Scopes whose tokens must no longer be used. */
   readonly #forgotten = new Set<string>();
-  /** `lastUsed` of the latest slot that was saved ahead, or was not worth it. */
+  /** `useNumber` of the latest slot that was saved ahead, or was not worth it. */
   #savedUntil = 0;
   #stopping = false;
   #wake: (() => void) | null = null;
@@ -131,7 +131,7 @@ export class Scheduler {
     for (const reader of this.#readers) reader?.dispose();
     await this.#forgetScopes();
     const { store, context } = this.#options;
-    const latest = this.#slots.toSorted((a, b) => b.lastUsed - a.lastUsed);
+    const latest = this.#slots.toSorted((a, b) => b.useNumber - a.useNumber);
     await store?.saveAll(
       context,
       latest.flatMap(({ id, scope, computedTokens: tokens }) =>
@@ -168,15 +168,15 @@ export class Scheduler {
     });
     this.#wake = null;
     if (hasWork || next === null) return;
-    this.#savedUntil = next.lastUsed;
+    this.#savedUntil = next.useNumber;
     if (this.#options.store?.isQuickToSave(next.computed) === true) await this.#saveIfLost(next, 0);
   }
 
   /** Returns the least recently used slot if it was not saved ahead yet; null if another one has nothing to lose. */
   #nextToLose(): Slot | null {
     let next: Slot | null = null;
-    for (const slot of this.#slots) if (next === null || slot.lastUsed < next.lastUsed) next = slot;
-    return next !== null && next.lastUsed > this.#savedUntil ? next : null;
+    for (const slot of this.#slots) if (next === null || slot.useNumber < next.useNumber) next = slot;
+    return next !== null && next.useNumber > this.#savedUntil ? next : null;
   }
 
   #removeDropped(): void {
@@ -296,7 +296,7 @@ export class Scheduler {
    * Saves the tokens of an idle slot of which only the first `keep` stay, unless they are cheap to compute again. Keeps
    * `needed`, which is loaded next.
    */
-  async #saveIfLost(slot: Slot, keep: number, needed: Conversation | null = null): Promise<boolean> {
+  async #saveIfLost(slot: Slot, keep: number, needed: StoredConversation | null = null): Promise<boolean> {
     const { context, store, canTrim } = this.#options;
     const { scope, computedTokens: tokens } = slot;
     if (store === null || typeof scope !== 'string' || !losesConversation(slot, keep)) return false;

@@ -18,7 +18,7 @@ export class Slot {
   scope: CacheScope | null = null;
   choice: JobChoice | null = null;
   /** Increases with each admission and release; 0 if there is nothing to reuse. */
-  lastUsed = 0;
+  useNumber = 0;
   /** Time to sample the last token that a grammar constrained, in milliseconds. */
   samplingMs = 0;
   /** Steps that other slots with grammars decoded since this slot did. */
@@ -54,7 +54,7 @@ export class Slot {
     this.scope = choice.job.scope;
     this.choice = choice;
     this.samplingMs = 0;
-    this.lastUsed = now;
+    this.useNumber = now;
   }
 
   append(token: number): void {
@@ -68,7 +68,7 @@ export class Slot {
   release(now: number): void {
     this.choice = null;
     this.filled = this.computed;
-    this.lastUsed = typeof this.scope === 'symbol' ? 0 : now;
+    this.useNumber = typeof this.scope === 'symbol' ? 0 : now;
   }
 
   /** Call this after clearing the sequence in the context. */
@@ -78,7 +78,7 @@ export class Slot {
     this.prompted = 0;
     this.minKeep = 0;
     this.scope = null;
-    this.lastUsed = 0;
+    this.useNumber = 0;
   }
 }
 
@@ -124,7 +124,7 @@ export function choosePlacement(
   let bestMatch: Match | null = null;
   let computing: Match | null = null;
   for (const slot of slots) {
-    if (slot.choice === null && (oldest === null || slot.lastUsed < oldest.lastUsed)) oldest = slot;
+    if (slot.choice === null && (oldest === null || slot.useNumber < oldest.useNumber)) oldest = slot;
     if (slot.scope !== scope) continue;
     const common = commonPrefix(slot.tokens, slot.filled, prompt);
     const length = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);

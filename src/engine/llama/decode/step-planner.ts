@@ -108,7 +108,7 @@ export class StepPlanner {
     let remaining = this.#stepTokens();
     const byLength = prompts.toSorted((a, b) => a.pending - b.pending);
     const shortest = byLength[0] as Slot; // There is at least one prompt.
-    const oldest = prompts.reduce((a, b) => (b.lastUsed < a.lastUsed ? b : a));
+    const oldest = prompts.reduce((a, b) => (b.useNumber < a.useNumber ? b : a));
     this.#oldestIsNext = !this.#oldestIsNext && 2 * shortest.pending <= oldest.pending;
     const first = this.#oldestIsNext ? shortest : oldest;
     for (const slot of [first, ...byLength]) {
