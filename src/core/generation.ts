@@ -581,42 +581,6 @@ export function tokenInputs(request: GenerationRequest): readonly (readonly numb
 }
 
 /**
- * Returns an upper bound on the tokens of the prompts: a token has at least one byte. For a chat, adds more than the
- * templates of common models do.
- */
-export function maxPromptTokens(request: GenerationRequest): number {
-  const bytes = promptTexts(request).reduce(
-    (sum, text) => sum + Buffer.byteLength(text),
-    imageTokens(request),
-  );
-  switch (request.kind) {
-    case 'text':
-      // The server may add one token before each text.
-      return bytes + request.prompts.length;
-    case 'embedding':
-      return (
-        bytes +
-        tokenInputs(request).reduce((sum, tokens) => sum + tokens.length, 0) +
-        request.inputs.length * MARKERS
-      );
-    case 'chat': {
-      const { messages, tools } = request;
-      const calls = messages.flatMap((message) => (message.role === 'assistant' ? message.toolCalls : []));
-      return bytes + TEMPLATE_TOKENS + (messages.length + tools.length + calls.length) * PART_TOKENS;
-    }
-  }
-}
-
-/**
- * More tokens than a template adds to a chat, such as a default system message or instructions for calls, and to each
- * message, tool and call, such as the markers around it and its ID.
- */
-const TEMPLATE_TOKENS = 2048;
-/** More tokens than a server adds before and after an input of an embedding. */
-const MARKERS = 4;
-const PART_TOKENS = 64;
-
-/**
  * Returns the texts that are sent to the model, for estimates: one per prompt, tool and message, in this order. An image
  * is represented by its digest. The variables of the template come last, so that they do not change the prefix.
  */

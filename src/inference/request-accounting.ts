@@ -21,16 +21,12 @@ import { ServiceError } from '../core/errors.ts';
 import {
   type GenerationRequest,
   imagesOf,
-  imageTokens,
   promptCount,
-  promptTexts,
-  toolTexts,
   totalChoices,
   UNKNOWN_CONTEXT,
-  type ChatRequest,
-  type Message,
   type Usage,
 } from '../core/generation.ts';
+import { promptTokenBounds, TOKENS_PER_CHAT } from '../core/prompt-bound.ts';
 import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
 import { describeInput, formatModelInput } from './model-input.ts';
 import type { CacheMiss, PromptHistory } from './prompt-history.ts';
@@ -442,22 +438,6 @@ export interface WorstCase {
   price: ConfiguredModel['price'];
 }
 
-/** Tokens that a template may add per message and per tool call. */
-const TOKENS_PER_MESSAGE = 24;
-const TOKENS_PER_CALL = 64;
-
-/** Tokens that a template may add per system message: that of Apriel repeats its own instructions. */
-const TOKENS_PER_SYSTEM_MESSAGE = 64;
-
-/** Tokens that a template may add per member of a JSON object that it writes as XML, with indentation or in code. */
-const TOKENS_PER_MEMBER = 8;
-
-/** Tokens that a template may add per argument of a call that it writes as XML: that of DeepSeek V3.2 repeats long tags. */
-const TOKENS_PER_ARGUMENT = 16;
-
-/** Tokens that a template may add per chat, because some have a long system prompt or long instructions for tools. */
-const TOKENS_PER_CHAT = 2048;
-
 /**
  * Computes the maximum without tokenizing the prompt. A token has at least one byte, prompt and completion share the
  * context, and a completion is at most as long as requested and as the model allows. The prices determine whether a
@@ -476,7 +456,7 @@ export function worstCase(
   const { price } = model;
   const shortest = { tokens: 0, pico: 0n };
   const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, shortest, price };
-  for (const tokens of counted === null ? maxPromptTokens(request, context) : [counted]) {
+  for (const tokens of counted === null ? promptTokenBounds(request, context) : [counted]) {
     const one = maximumOf(tokens, choices, longest, context, price);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
@@ -546,81 +526,4 @@ function usageOf(promptTokens: number, completionTokens: number, price: Configur
     tokens: promptTokens + completionTokens,
     pico: costOf({ promptTokens, cachedTokens: 0, completionTokens }, price),
   };
-}
-
-/** Returns the maximum tokens of each prompt. A chat that may fill the context is not counted to its end. */
-function maxPromptTokens(request: GenerationRequest, context: number): readonly number[] {
-  switch (request.kind) {
-    case 'chat': {
-      let sum = TOKENS_PER_CHAT;
-      for (const tokens of chatTokens(request)) {
-        sum += tokens;
-        if (sum >= context) break;
-      }
-      return [sum];
-    }
-    case 'text':
-      return promptTexts(request).map(textTokens);
-    case 'embedding':
-      return request.inputs.map((input) => (typeof input === 'string' ? textTokens(input) : input.length));
-  }
-}
-
-const textTokens = (text: string): number => Buffer.byteLength(text) + TOKENS_PER_MESSAGE;
-
-/** Yields the maximum tokens of the texts, and then of what templates add to them. */
-function* chatTokens(request: ChatRequest): Iterable<number> {
-  const { messages, tools, templateVariables, responseFormat } = request;
-  for (const text of promptTexts(request)) yield textTokens(text);
-  for (const message of messages) yield addedToMessage(message);
-  for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
-  for (const text of toolTexts(tools)) yield unicodeEscapeBytes(text);
-  yield imageTokens(request);
-  yield TOKENS_PER_MEMBER * membersOf(templateVariables);
-  if (responseFormat.type !== 'json_schema') return;
-  // Servers put the schema of a response format into the prompts of some models.
-  yield Buffer.byteLength(JSON.stringify(responseFormat.schema));
-  yield TOKENS_PER_MEMBER * membersOf(responseFormat.schema);
-}
-
-/**
- * Returns the maximum tokens that templates add for a system message, for calls with their IDs and arguments, and for the
- * escapes if they write results and arguments as JSON strings.
- */
-function addedToMessage(message: Message): number {
-  switch (message.role) {
-    case 'system':
-      return TOKENS_PER_SYSTEM_MESSAGE;
-    case 'user':
-      return 0;
-    case 'tool':
-      return Buffer.byteLength(message.toolCallId) + escapeBytes(message.content);
-    case 'assistant':
-      return message.toolCalls.reduce((sum, { id, arguments: text }) => {
-        const names = text.match(NAME_END)?.length ?? 0;
-        const added = Buffer.byteLength(id) + escapeBytes(text) + TOKENS_PER_CALL;
-        return sum + added + TOKENS_PER_ARGUMENT * names;
-      }, 0);
-  }
-}
-
-/** Matches the end of each name in JSON. In a string, the quotation mark would be escaped. */
-const NAME_END = /(?<!\\)"\s*:/g;
-
-/** Returns how many bytes longer a text is as a JSON string. */
-function escapeBytes(text: string): number {
-  return Buffer.byteLength(JSON.stringify(text)) - Buffer.byteLength(text);
-}
-
-/** Returns how many bytes longer a text is if JSON escapes all characters outside ASCII, as the template of Reka does with tools. */
-function unicodeEscapeBytes(text: string): number {
-  let units = 0;
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) >= 0x7f) units++;
-  // An escape has six bytes, and the other characters have one.
-  return 6 * units + text.length - units - Buffer.byteLength(text);
-}
-
-/** Returns the number of members and elements of a JSON value, including nested ones, or a few more. */
-function membersOf(value: unknown): number {
-  return JSON.stringify(value).match(/[,:]/g)?.length ?? 0;
 }

@@ -9,6 +9,7 @@ import {
   totalChoices,
   type Dialect,
   type CompletionRequest,
+  type GenerationKind,
   type GenerationRequest,
   echoedPrompts,
   toolsOf,
@@ -16,6 +17,7 @@ import {
   type EngineEvent,
   type GenerationEvent,
 } from '../core/generation.ts';
+import { promptTokenBounds } from '../core/prompt-bound.ts';
 import { LARGE_JSON, LARGE_LIST, readLargeResponse, writeLargeJson } from '../json/json-thread.ts';
 import { readEmbeddings } from './wire/embedding-reader.ts';
 import { invalidResponse } from '../core/invalid-response.ts';
@@ -815,23 +817,14 @@ function lowerMaxTokens(
     if (prompt.exact) return remaining < sent ? remaining : undefined;
   }
   if (traits.defaultsToFullContext.includes(request.kind)) return null;
-  const longest = maxPromptTokens(request);
-  if (longest === null || contextTokens === null) return undefined;
-  const remaining = contextTokens - longest - traits.reservedTokens;
+  if (!HAS_CLOSE_BOUND[request.kind] || contextTokens === null) return undefined;
+  const remaining = contextTokens - Math.max(...promptTokenBounds(request)) - traits.reservedTokens;
   return remaining >= 1 && remaining < sent ? remaining : undefined;
 }
 
-/**
- * Returns an upper bound on the tokens of the longest prompt. Returns null for a chat, because its template adds an
- * unknown number of tokens.
- */
-function maxPromptTokens(request: GenerationRequest): number | null {
-  switch (request.kind) {
-    case 'chat':
-    case 'embedding':
-      return null;
-    case 'text':
-      // A token has at least one byte, and the server may add one token before the text.
-      return Math.max(...request.prompts.map((prompt) => Buffer.byteLength(prompt))) + 1;
-  }
-}
+/** Whether the bound on the tokens of a prompt is close enough. That of a chat has all that templates may add. */
+const HAS_CLOSE_BOUND: Readonly<Record<GenerationKind, boolean>> = {
+  chat: false,
+  text: true,
+  embedding: false,
+};

@@ -1,12 +1,7 @@
 import { Deadline } from '../support/deadline.ts';
 import { ServiceError } from '../core/errors.ts';
-import {
-  imagesOf,
-  imageTokens,
-  maxPromptTokens,
-  withoutImages,
-  type GenerationRequest,
-} from '../core/generation.ts';
+import { imagesOf, imageTokens, withoutImages, type GenerationRequest } from '../core/generation.ts';
+import { promptTokenBounds } from '../core/prompt-bound.ts';
 import type { RoutedReplica } from './replica.ts';
 
 /** The prompt tokens of a request. If `exact` is false, they are an upper bound; `late`: because none was ready to count in time. */
@@ -53,7 +48,8 @@ export async function countPromptTokens(
     }
   }
   const late = ready.length === 0 || timeout.signal.aborted;
-  return { tokens: maxPromptTokens(request), exact: false, late };
+  const tokens = promptTokenBounds(request).reduce((sum, bound) => sum + bound, 0);
+  return { tokens, exact: false, late };
 }
 
 function isTooLong(error: unknown): boolean {

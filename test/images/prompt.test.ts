@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { canContinue } from '../../src/replicas/continuation.ts';
-import {
-  estimatedPromptTokens,
-  maxPromptTokens,
-  promptTexts,
-  type ChatRequest,
-} from '../../src/core/generation.ts';
+import { estimatedPromptTokens, promptTexts, type ChatRequest } from '../../src/core/generation.ts';
+import { promptTokenBounds } from '../../src/core/prompt-bound.ts';
 import { promptBlocks } from '../../src/routing/prefix-index.ts';
 import { chat } from '../protocols/openai/samples.ts';
 import { dataUri, png } from './samples.ts';
@@ -31,8 +27,8 @@ test('the digest of an image takes its place in prefixes', () => {
 
 test('estimates of prompt tokens contain those of images', () => {
   const request = asking(1, 'a');
-  const [estimated, most] = [estimatedPromptTokens(request), maxPromptTokens(request)];
-  assert.equal(maxPromptTokens({ ...request, imageTokens: 500 }), most + 500);
+  const [estimated, [most = 0]] = [estimatedPromptTokens(request), promptTokenBounds(request)];
+  assert.deepEqual(promptTokenBounds({ ...request, imageTokens: 500 }), [most + 500]);
   // An estimate follows the size of the image, up to the maximum.
   assert.equal(estimatedPromptTokens({ ...request, imageTokens: 500 }), estimated + 1);
   const wide = { ...asking(7840, 'a'), imageTokens: 500 };

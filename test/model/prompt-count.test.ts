@@ -5,7 +5,8 @@ import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { ServiceError } from '../../src/core/errors.ts';
-import { maxPromptTokens, type GenerationRequest } from '../../src/core/generation.ts';
+import type { GenerationRequest } from '../../src/core/generation.ts';
+import { promptTokenBounds } from '../../src/core/prompt-bound.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { REPLICA } from '../replicas/replicas.ts';
 import { collect, NEVER_ABORTED } from '../engine/requests.ts';
@@ -63,7 +64,7 @@ async function assertExact(served: Served, requests: readonly GenerationRequest[
   for (const request of requests) {
     const count = await served.client.countPromptTokens(request, NEVER_ABORTED);
     assert.equal(count, await promptTokensOf(served, request), JSON.stringify(request).slice(0, 500));
-    assert.ok(count <= maxPromptTokens(request));
+    assert.ok(count <= promptTokenBounds(request).reduce((sum, bound) => sum + bound, 0));
     counts.push(count);
   }
   return counts;

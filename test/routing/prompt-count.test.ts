@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineState, ReplicaClient } from '../../src/engine/engine.ts';
 import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
-import { maxPromptTokens, type Dialect } from '../../src/core/generation.ts';
+import type { Dialect } from '../../src/core/generation.ts';
+import { promptTokenBounds } from '../../src/core/prompt-bound.ts';
 import { SILENT } from '../../src/support/log.ts';
 import type { ReplicaEntry } from '../../src/routing/replica.ts';
 import { Router } from '../../src/routing/router.ts';
@@ -11,7 +12,7 @@ import { HttpReplica, openScripted } from '../replicas/replicas.ts';
 import { chat, MODEL, NEVER_ABORTED } from '../engine/requests.ts';
 
 const REQUEST = chat({}, { messages: [{ role: 'user', content: 'Wie geht’s?' }] });
-const ESTIMATE = { tokens: maxPromptTokens(REQUEST), exact: false, late: false };
+const ESTIMATE = { tokens: promptTokenBounds(REQUEST)[0], exact: false, late: false };
 
 /** A ready replica unless `more` has another state. */
 function entryOf(client: ReplicaClient, more: Partial<ReplicaEntry> = {}): ReplicaEntry {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import { maxPromptTokens, type Message, type Tool } from '../../../src/core/generation.ts';
+import type { Message, Tool } from '../../../src/core/generation.ts';
+import { promptTokenBounds } from '../../../src/core/prompt-bound.ts';
 import type { RenderedRequest } from '../../../src/engine/llama/prompt/template-probe.ts';
 import { ChatTemplate } from '../../../src/engine/llama/prompt/template.ts';
 import { chat } from '../requests.ts';
@@ -131,7 +132,7 @@ describe('the chat templates of models', { skip: PUBLISHED.length === 0 }, () =>
         const { segments } = template.render(request);
         // A token of a template has about four bytes.
         const tokens = Buffer.byteLength(segments.map(({ text }) => text).join('')) / 3;
-        const bound = maxPromptTokens(chat({}, request));
+        const [bound = 0] = promptTokenBounds(chat({}, request));
         assert.ok(
           tokens <= bound,
           `${name} adds more than ${bound} tokens to ${turns.join(', ')}: ${tokens}`,
