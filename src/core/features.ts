@@ -4,14 +4,14 @@ import {
   tokenInputs,
   imagesOf,
   toolsOf,
-  type ChatRequest,
+  type CompletionRequest,
   type Dialect,
   type EmbeddingRequest,
+  type GenerationKind,
   type GenerationRequest,
   type OptionalSampling,
   type RecommendedSampling,
   type Sampling,
-  type TextRequest,
 } from './generation.ts';
 
 /** The modality of a model that takes images. */
@@ -23,6 +23,15 @@ export function isEmbeddingModality(modality: string): boolean {
 }
 
 /** Throws 400 `unsupported_parameter` for a request of another kind than the model serves, with the endpoint to use. */
+export function refuseOtherKind(
+  request: GenerationRequest,
+  embeds: true,
+): asserts request is EmbeddingRequest;
+export function refuseOtherKind(
+  request: GenerationRequest,
+  embeds: false,
+): asserts request is CompletionRequest;
+export function refuseOtherKind(request: GenerationRequest, embeds: boolean): void;
 export function refuseOtherKind(request: GenerationRequest, embeds: boolean): void {
   switch (request.kind) {
     case 'chat':
@@ -64,44 +73,16 @@ const STRICT_TOOLS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-ser
 
 type IsUsed<R extends GenerationRequest> = (request: R) => boolean;
 
-/** Only chats can ask for the feature. */
-const inChats =
-  (isUsed: IsUsed<ChatRequest>): IsUsed<GenerationRequest> =>
-  (request) => {
-    switch (request.kind) {
-      case 'chat':
-        return isUsed(request);
-      case 'text':
-      case 'embedding':
-        return false;
-    }
-  };
+/** Only requests of this kind can ask for the feature. */
+const only =
+  <K extends GenerationKind>(kind: K) =>
+  (isUsed: IsUsed<Extract<GenerationRequest, { kind: K }>>): IsUsed<GenerationRequest> =>
+  (request) =>
+    request.kind === kind && isUsed(request as Extract<GenerationRequest, { kind: K }>); // It is of the kind.
 
-/** Only text completions can ask for the feature. */
-const inTexts =
-  (isUsed: IsUsed<TextRequest>): IsUsed<GenerationRequest> =>
-  (request) => {
-    switch (request.kind) {
-      case 'chat':
-      case 'embedding':
-        return false;
-      case 'text':
-        return isUsed(request);
-    }
-  };
-
-/** Only embeddings can ask for the feature. */
-const inEmbeddings =
-  (isUsed: IsUsed<EmbeddingRequest>): IsUsed<GenerationRequest> =>
-  (request) => {
-    switch (request.kind) {
-      case 'chat':
-      case 'text':
-        return false;
-      case 'embedding':
-        return isUsed(request);
-    }
-  };
+const inChats = only('chat');
+const inTexts = only('text');
+const inEmbeddings = only('embedding');
 
 /** Each protocol has its own names for these: see `Protocol.paramOf`. */
 export const FEATURES = {

@@ -448,26 +448,25 @@ export function promptCount(request: GenerationRequest): number {
   }
 }
 
-/** Returns the tools that the model may call. */
-export function toolsOf(request: GenerationRequest): readonly Tool[] {
+/** Returns a request that has messages, tools and images; null for one that has only texts. */
+export function asChat(request: GenerationRequest): ChatRequest | null {
   switch (request.kind) {
     case 'chat':
-      return request.tools;
+      return request;
     case 'text':
     case 'embedding':
-      return [];
+      return null;
   }
+}
+
+/** Returns the tools that the model may call. */
+export function toolsOf(request: GenerationRequest): readonly Tool[] {
+  return asChat(request)?.tools ?? [];
 }
 
 /** Returns the images of all messages, in order. */
 export function imagesOf(request: GenerationRequest): readonly Image[] {
-  switch (request.kind) {
-    case 'chat':
-      return request.messages.flatMap(imagesOfMessage);
-    case 'text':
-    case 'embedding':
-      return [];
-  }
+  return asChat(request)?.messages.flatMap(imagesOfMessage) ?? [];
 }
 
 /** Returns the images of a message, in order. */
@@ -501,26 +500,18 @@ export function withImageText(message: Message, text: string): Message {
 
 /** Returns the request with markers in the places of its images. */
 export function withoutImages(request: GenerationRequest): GenerationRequest {
-  switch (request.kind) {
-    case 'chat': {
-      const messages = request.messages.map((message) => withImageText(message, IMAGE_MARKER));
-      return { ...request, messages };
-    }
-    case 'text':
-    case 'embedding':
-      return request;
-  }
+  const chat = asChat(request);
+  if (chat === null) return request;
+  return { ...chat, messages: chat.messages.map((message) => withImageText(message, IMAGE_MARKER)) };
 }
 
 /** Returns the maximum prompt tokens of all images. */
 export function imageTokens(request: GenerationRequest): number {
-  switch (request.kind) {
-    case 'chat':
-      return imagesOf(request).length * (request.imageTokens ?? 0);
-    case 'text':
-    case 'embedding':
-      return 0;
-  }
+  return imagesOf(request).length * maxTokensOfImage(request);
+}
+
+function maxTokensOfImage(request: GenerationRequest): number {
+  return asChat(request)?.imageTokens ?? 0;
 }
 
 /** Pixels of an image that become one token in many models: 28 x 28. */
@@ -528,17 +519,10 @@ const PIXELS_PER_TOKEN = 784;
 
 /** Estimates the prompt tokens of all images from their size, and takes the maximum for those whose size is unknown. */
 function estimatedImageTokens(request: GenerationRequest): number {
-  switch (request.kind) {
-    case 'chat': {
-      const most = request.imageTokens ?? 0;
-      const estimate = ({ file }: Image): number =>
-        file === null ? most : Math.min(most, Math.ceil((file.width * file.height) / PIXELS_PER_TOKEN));
-      return imagesOf(request).reduce((sum, image) => sum + estimate(image), 0);
-    }
-    case 'text':
-    case 'embedding':
-      return 0;
-  }
+  const most = maxTokensOfImage(request);
+  const estimate = ({ file }: Image): number =>
+    file === null ? most : Math.min(most, Math.ceil((file.width * file.height) / PIXELS_PER_TOKEN));
+  return imagesOf(request).reduce((sum, image) => sum + estimate(image), 0);
 }
 
 /** Returns the prompts that are repeated at the start of the choices. Empty if none are. */

@@ -1,4 +1,4 @@
-import type { ChatRequest, GenerationRequest, Usage } from '../core/generation.ts';
+import { asChat, type ChatRequest, type GenerationRequest, type Usage } from '../core/generation.ts';
 import { BYTES_PER_TOKEN } from '../routing/prefix-index.ts';
 import { fingerprintOf, leadingSystemMessages, type Fingerprint } from './fingerprint.ts';
 
@@ -84,20 +84,14 @@ export class PromptHistory {
     const { request, replica, usage, isOwnEngine } = sent;
     if (usage.cachedTokens > 0) this.#reporting.add(replica);
     const minTokens = isOwnEngine ? MIN_TOKENS.own : MIN_TOKENS.other;
-    if (request.cacheScope === null || usage.promptTokens < minTokens) return null;
-    switch (request.kind) {
-      case 'text':
-      case 'embedding':
-        return null;
-      case 'chat': {
-        const prompt = fingerprintOf(request);
-        const recent = this.#recent(sent);
-        const isKnown = isOwnEngine || this.#reporting.has(replica);
-        const miss = isKnown ? missOf(request, prompt, sent, recent, minTokens) : null;
-        this.#remember(sent, prompt, recent);
-        return miss;
-      }
-    }
+    const chat = asChat(request);
+    if (chat === null || chat.cacheScope === null || usage.promptTokens < minTokens) return null;
+    const prompt = fingerprintOf(chat);
+    const recent = this.#recent(sent);
+    const isKnown = isOwnEngine || this.#reporting.has(replica);
+    const miss = isKnown ? missOf(chat, prompt, sent, recent, minTokens) : null;
+    this.#remember(sent, prompt, recent);
+    return miss;
   }
 
   #recent({ accountId, request }: SentRequest): Earlier[] {

@@ -1,6 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
 import {
+  asChat,
   IMAGE_DETAILS,
   imagesOf,
   imagesOfMessage,
@@ -288,15 +289,10 @@ const LEFT_OUT = '[image left out: this model takes only text]';
  * message of the user, because agents send their whole history with each request. Throws a 400 with the path of the image.
  */
 export function admitImages(request: GenerationRequest, limits: ImageLimits | null, notes: Notes): void {
-  switch (request.kind) {
-    case 'chat':
-      if (!request.messages.some((message) => imagesOfMessage(message).length > 0)) return;
-      if (limits === null) leaveOutImages(request, notes);
-      else checkImages(request, limits, notes);
-      break;
-    case 'text':
-    case 'embedding':
-  }
+  const chat = asChat(request);
+  if (chat === null || !chat.messages.some((message) => imagesOfMessage(message).length > 0)) return;
+  if (limits === null) leaveOutImages(chat, notes);
+  else checkImages(chat, limits, notes);
 }
 
 function leaveOutImages(request: ChatRequest, notes: Notes): void {

@@ -1,10 +1,12 @@
 import { ServiceError } from '../core/errors.ts';
 import {
+  asChat,
   echoedPrompts,
   imagesOf,
   toolsOf,
   totalChoices,
   type ChatRequest,
+  type CompletionRequest,
   type Dialect,
   type GenerationRequest,
   type TextRequest,
@@ -16,8 +18,9 @@ export type OutputPosition = 'text' | 'reasoning' | 'text after reasoning' | 'ca
 
 /** Whether a replica of this dialect can continue the request after an interruption. */
 export function canContinue(request: GenerationRequest, dialect: Dialect): boolean {
+  if (request.kind === 'embedding' || !hasOneOutput(request)) return false;
   // The IDs of a prompt's tokens do not contain its images.
-  if (!hasOneOutput(request) || imagesOf(request).length > 0) return false;
+  if (imagesOf(request).length > 0) return false;
   switch (DIALECT_TRAITS[dialect].continues) {
     case 'output':
       return true;
@@ -27,7 +30,9 @@ export function canContinue(request: GenerationRequest, dialect: Dialect): boole
       // Some servers do not apply the repetition penalty to the prompt, which now includes the earlier text. In a chat,
       // this text is added as an assistant message, which cannot continue another assistant message.
       return (
-        isPlainText(request) && request.sampling.repetitionPenalty === 1 && !endsWithAssistantMessage(request)
+        isPlainText(request) &&
+        request.sampling.repetitionPenalty === 1 &&
+        asChat(request)?.messages.at(-1)?.role !== 'assistant'
       );
     case 'nothing':
       return false;
@@ -65,7 +70,7 @@ export function canContinueAt(position: OutputPosition, dialect: Dialect): boole
 }
 
 /** Returns a request that continues after `text`, by adding it to each prompt or as an assistant message. */
-export function withOutput(request: GenerationRequest, text: string): GenerationRequest {
+export function withOutput(request: CompletionRequest, text: string): CompletionRequest {
   switch (request.kind) {
     case 'chat': {
       const message = { role: 'assistant', content: text, reasoning: null, toolCalls: [] } as const;
@@ -73,8 +78,6 @@ export function withOutput(request: GenerationRequest, text: string): Generation
     }
     case 'text':
       return { ...request, prompts: request.prompts.map((prompt) => prompt + text) };
-    case 'embedding':
-      return request; // Never continued.
   }
 }
 
@@ -95,14 +98,8 @@ const OPEN_REASONING = /[<[](?!\/)[^<>[\]]*think[^<>[\]/]*[>\]]$/i;
 /** Characters at the end of a prompt that are searched for the marker. The time grows with their square. */
 const MAX_MARKER = 64;
 
-function hasOneOutput(request: GenerationRequest): boolean {
-  switch (request.kind) {
-    case 'chat':
-    case 'text':
-      return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
-    case 'embedding':
-      return false;
-  }
+function hasOneOutput(request: CompletionRequest): boolean {
+  return totalChoices(request) === 1 && request.logprobs === null && echoedPrompts(request).length === 0;
 }
 
 /**
@@ -110,33 +107,13 @@ function hasOneOutput(request: GenerationRequest): boolean {
  * prompt. It would miss a stop sequence that begins in them, start the response format again, and parse no calls. The
  * presence and frequency penalties would not count the earlier tokens. (vLLM's repetition penalty does count them.)
  */
-function isPlainText(request: GenerationRequest): boolean {
+function isPlainText(request: CompletionRequest): boolean {
   const { presencePenalty, frequencyPenalty } = request.sampling;
   return (
     request.stop.length === 0 &&
     request.responseFormat.type === 'text' &&
     presencePenalty === 0 &&
     frequencyPenalty === 0 &&
-    !mayCall(request)
+    (toolsOf(request).length === 0 || asChat(request)?.toolChoice.type === 'none')
   );
-}
-
-function mayCall(request: GenerationRequest): boolean {
-  switch (request.kind) {
-    case 'chat':
-      return toolsOf(request).length > 0 && request.toolChoice.type !== 'none';
-    case 'text':
-    case 'embedding':
-      return false;
-  }
-}
-
-function endsWithAssistantMessage(request: GenerationRequest): boolean {
-  switch (request.kind) {
-    case 'chat':
-      return request.messages.at(-1)?.role === 'assistant';
-    case 'text':
-    case 'embedding':
-      return false;
-  }
 }

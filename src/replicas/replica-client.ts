@@ -1,8 +1,10 @@
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../core/errors.ts';
 import {
+  asChat,
   promptTexts,
   type ChatRequest,
+  type CompletionRequest,
   type Continuation,
   type Dialect,
   type GenerationRequest,
@@ -172,7 +174,7 @@ export class HttpReplicaClient implements ReplicaClient {
     wait: SlotWait | null = null,
   ): AsyncIterableIterator<ReplicaEvent> {
     const { wholeResponses, continues } = this.#streams.traits;
-    if (request.continuation !== null && continues === 'text') {
+    if (request.kind !== 'embedding' && request.continuation !== null && continues === 'text') {
       return this.#continueText(request, request.continuation, signal);
     }
     const isCounted = this.#options.exactCounts === true && request.maxTokens !== 0;
@@ -181,7 +183,7 @@ export class HttpReplicaClient implements ReplicaClient {
   }
 
   async *#continueText(
-    request: GenerationRequest,
+    request: CompletionRequest,
     continuation: Continuation,
     signal: AbortSignal,
   ): AsyncGenerator<ReplicaEvent, undefined> {
@@ -198,23 +200,18 @@ export class HttpReplicaClient implements ReplicaClient {
    * in the response. Counts the tokens of the earlier text, because a chunk may contain several.
    */
   async #prepareLlamaServer(
-    request: GenerationRequest,
+    request: CompletionRequest,
     { text, usage, ...continuation }: Continuation,
     signal: AbortSignal,
-  ): Promise<GenerationRequest> {
+  ): Promise<CompletionRequest> {
     const tokens = await this.#tokenize([{ content: text }], request, signal);
     const completionTokens = Math.max(usage.completionTokens, tokens);
     const counted = {
       ...request,
       continuation: { ...continuation, text, usage: { ...usage, completionTokens } },
     };
-    switch (counted.kind) {
-      case 'chat':
-        return asTextRequest(counted, await this.#renderOnLlamaServer(counted, signal));
-      case 'text':
-      case 'embedding':
-        return counted;
-    }
+    const chat = asChat(counted);
+    return chat === null ? counted : asTextRequest(chat, await this.#renderOnLlamaServer(chat, signal));
   }
 
   async countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number | null> {
@@ -247,13 +244,8 @@ export class HttpReplicaClient implements ReplicaClient {
   }
 
   async #promptsOnLlamaServer(request: GenerationRequest, signal: AbortSignal): Promise<readonly string[]> {
-    switch (request.kind) {
-      case 'chat':
-        return [await this.#renderOnLlamaServer(request, signal)];
-      case 'text':
-      case 'embedding':
-        return promptTexts(request);
-    }
+    const chat = asChat(request);
+    return chat === null ? promptTexts(request) : [await this.#renderOnLlamaServer(chat, signal)];
   }
 
   async #renderOnLlamaServer(request: ChatRequest, signal: AbortSignal): Promise<string> {

@@ -343,21 +343,17 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   /** Delivers the events of a whole response. Returns whether they are read in the background. */
   #readWhole(): boolean {
     const request = this.#request;
-    switch (request.kind) {
-      case 'chat':
-      case 'text': {
-        const meter = usageMeter(request, this.#settings.dialect);
-        if (this.#bodyBytes >= LARGE_LIST) {
-          void this.#readInBackground((body) => readLarge(request, body, meter));
-          return true;
-        }
-        this.#deliver(readResponse(request.kind, this.#body(), meter, totalChoices(request)));
-        return false;
-      }
-      case 'embedding':
-        void this.#readInBackground((body) => readEmbeddings(request, body));
-        return true;
+    if (request.kind === 'embedding') {
+      void this.#readInBackground((body) => readEmbeddings(request, body));
+      return true;
     }
+    const meter = usageMeter(request, this.#settings.dialect);
+    if (this.#bodyBytes >= LARGE_LIST) {
+      void this.#readInBackground((body) => readLarge(request, body, meter));
+      return true;
+    }
+    this.#deliver(readResponse(request.kind, this.#body(), meter, totalChoices(request)));
+    return false;
   }
 
   async #readInBackground(
@@ -664,19 +660,15 @@ function responseTimeout({ kind }: GenerationRequest, responseMs: number): Servi
 }
 
 /** Log probabilities and vectors can make a valid response this long, and it would be as long on any replica. */
-function tooLarge(request: GenerationRequest, most: number): ServiceError {
+function tooLarge({ kind, logprobs }: GenerationRequest, most: number): ServiceError {
+  if (kind !== 'embedding' && logprobs === null)
+    return unavailable(`the response has more than ${most} bytes`);
+  const advice =
+    kind === 'embedding'
+      ? 'Send fewer inputs in a request.'
+      : 'Set `stream` to true, or request fewer log probabilities, choices or tokens.';
   const size = `The response has more than ${most / 1_048_576} MiB.`;
-  switch (request.kind) {
-    case 'embedding':
-      return new ServiceError('response_too_large', `${size} Send fewer inputs in a request.`);
-    case 'chat':
-    case 'text':
-      if (request.logprobs === null) return unavailable(`the response has more than ${most} bytes`);
-      return new ServiceError(
-        'response_too_large',
-        `${size} Set \`stream\` to true, or request fewer log probabilities, choices or tokens.`,
-      );
-  }
+  return new ServiceError('response_too_large', `${size} ${advice}`);
 }
 
 /** vLLM joins the tokens that it could not send, because the stream was read slowly, into one event. */
@@ -751,18 +743,8 @@ function mostTokens(
   const context = contextTokens ?? UNKNOWN_CONTEXT;
   const repeated = echoedPrompts(request).reduce((sum, prompt) => sum + prompt.length, 0);
   const choices = Math.min(maxTokens ?? context, context) * totalChoices(request);
-  return choices + repeated * request.choices + vectorCount(request) + EXTRA_TOKENS;
-}
-
-/** Returns the number of vectors of the response. Each counts as a token. */
-function vectorCount(request: GenerationRequest): number {
-  switch (request.kind) {
-    case 'chat':
-    case 'text':
-      return 0;
-    case 'embedding':
-      return request.inputs.length;
-  }
+  const vectors = request.kind === 'embedding' ? request.inputs.length : 0;
+  return choices + repeated * request.choices + vectors + EXTRA_TOKENS;
 }
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */

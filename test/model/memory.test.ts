@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { type LlamaOptions, loadModel } from '../../src/engine/llama/load-model.ts';
 import { AGENT_TOKENS, type KvCache, planMemory } from '../../src/models/memory.ts';
 import { PromptTokenizer } from '../../src/engine/llama/prompt/prompt-tokenizer.ts';
-import type { GenerationRequest } from '../../src/core/generation.ts';
+import type { CompletionRequest } from '../../src/core/generation.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { read as readMessages } from '../protocols/anthropic/samples.ts';
 import { temporaryFolder } from '../harness.ts';
@@ -53,7 +53,7 @@ test('the first prompts of Claude Code and Codex fit into a slot for agents', { 
   const options = { file: file!, slots: 1, contextTokens: 128, threads: 1, gpuLayers: 0 };
   const loaded = await loadModel(options, { onProgress() {}, log: SILENT });
   const prompts = new PromptTokenizer(loaded, AGENT_TOKENS, SILENT);
-  const count = async (request: GenerationRequest): Promise<number> =>
+  const count = async (request: CompletionRequest): Promise<number> =>
     (await prompts.tokenize(request, new AbortController().signal)).prompts[0]?.length ?? 0;
   const counts = [
     await count(readMessages(recording('anthropic', 'claude-code-1')).request),

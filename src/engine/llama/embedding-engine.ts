@@ -130,15 +130,9 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
 
   async #tokenize(request: GenerationRequest, signal: AbortSignal): Promise<Uint32Array[]> {
     signal.throwIfAborted();
-    switch (request.kind) {
-      case 'chat':
-      case 'text':
-        refuseOtherKind(request, true);
-        return [];
-      case 'embedding':
-        this.#checkDimensions(request.dimensions);
-        return await this.#tokenizer.tokenize(request.inputs, signal);
-    }
+    refuseOtherKind(request, true);
+    this.#checkDimensions(request.dimensions);
+    return await this.#tokenizer.tokenize(request.inputs, signal);
   }
 
   #checkDimensions(dimensions: number | null): void {

@@ -4,10 +4,12 @@ import { refuseOtherKind } from '../../core/features.ts';
 import { ServiceError } from '../../core/errors.ts';
 import {
   type ChatRequest,
+  type CompletionRequest,
   type Continuation,
   type GenerationRequest,
   type ResponseFormat,
   type ToolChoice,
+  asChat,
   echoedPrompts,
 } from '../../core/generation.ts';
 import type { Log } from '../../support/log.ts';
@@ -100,6 +102,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
    * in turns between scopes.
    */
   async countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number> {
+    refuseOtherKind(request, false);
     using _ = await this.#counts.take(request.cacheScope, signal);
     const { prompts } = await this.#prompts.tokenize(request, signal);
     return prompts.reduce((sum, prompt) => sum + prompt.length, 0);
@@ -136,7 +139,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   }
 
   /** Validates the request and creates its choices, before they enter the queue. */
-  async #choices(request: GenerationRequest, signal: AbortSignal): Promise<JobChoice[]> {
+  async #choices(request: CompletionRequest, signal: AbortSignal): Promise<JobChoice[]> {
     const { model, vocabulary } = this.#loaded;
     const { slotTokens } = this.#loaded.context;
     const { sampling } = request;
@@ -199,12 +202,11 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   }
 
   /** Compiles the grammars of a request. Returns a function that creates the output of a choice. */
-  #outputFactory(request: GenerationRequest, prompt: PromptReasoning): OutputFactory {
+  #outputFactory(request: CompletionRequest, prompt: PromptReasoning): OutputFactory {
     switch (request.kind) {
       case 'chat':
         return this.#chatFactory(request, prompt);
-      case 'text':
-      case 'embedding': {
+      case 'text': {
         const whole = this.#grammars.grammar(request.responseFormat);
         const grammars = { first: whole, answer: whole, call: null };
         return this.#factory(request, grammars, TEXT_ONLY);
@@ -250,7 +252,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   }
 
   #factory(
-    request: GenerationRequest,
+    request: CompletionRequest,
     grammars: OutputGrammars,
     parsing: Omit<ChoiceOutputOptions, 'vocabulary' | 'stop' | 'acceptCall'>,
   ): OutputFactory {
@@ -309,18 +311,12 @@ function mustCall(choice: ToolChoice): boolean {
  * Returns the request field to name in errors about the grammar. If both fields have a schema, a strict tool is the
  * more likely cause.
  */
-function grammarFieldOf(request: GenerationRequest): GrammarField {
-  switch (request.kind) {
-    case 'text':
-    case 'embedding':
-      return 'response_format';
-    case 'chat': {
-      const tools = offeredTools(request);
-      const byTools =
-        request.responseFormat.type === 'text' ? tools.length > 0 : tools.some(({ strict }) => strict);
-      return byTools ? 'tools' : 'response_format';
-    }
-  }
+function grammarFieldOf(request: CompletionRequest): GrammarField {
+  const chat = asChat(request);
+  const tools = chat === null ? [] : offeredTools(chat);
+  const byTools =
+    request.responseFormat.type === 'text' ? tools.length > 0 : tools.some(({ strict }) => strict);
+  return byTools ? 'tools' : 'response_format';
 }
 
 /**

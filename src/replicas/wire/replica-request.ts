@@ -7,6 +7,7 @@ import {
   type Sampling,
   IMAGE_MARKER,
   contentParts,
+  asChat,
   echoedPrompts,
   imagesOfMessage,
   promptCount,
@@ -48,13 +49,9 @@ type Body = Record<string, unknown>;
  * because `refuseUnsupported` has checked the request.
  */
 export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
-  switch (request.kind) {
-    case 'chat':
-    case 'text':
-      return formatCompletion(request, options);
-    case 'embedding':
-      return formatEmbedding(request, options);
-  }
+  return request.kind === 'embedding'
+    ? formatEmbedding(request, options)
+    : formatCompletion(request, options);
 }
 
 /** Asks for Base64, which takes a third of the time to read. Servers that do not know it send numbers. */
@@ -279,15 +276,9 @@ export function formatTokenize(
   request: GenerationRequest,
   { model, dialect }: { model: string; dialect: 'vllm' | 'sglang' },
 ): Body[] {
-  switch (request.kind) {
-    case 'chat':
-      return [
-        { model, ...formatChat(request, dialect), ...(dialect === 'vllm' ? vllmVariables(request) : {}) },
-      ];
-    case 'text':
-    case 'embedding':
-      return promptTexts(request).map((prompt) => ({ model, prompt }));
-  }
+  const chat = asChat(request);
+  if (chat === null) return promptTexts(request).map((prompt) => ({ model, prompt }));
+  return [{ model, ...formatChat(chat, dialect), ...(dialect === 'vllm' ? vllmVariables(chat) : {}) }];
 }
 
 /** vLLM reads the effort only for a generation, and then sets these variables. */

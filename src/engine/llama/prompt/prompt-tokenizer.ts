@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../../core/errors.ts';
-import { promptTexts, type ChatRequest, type GenerationRequest } from '../../../core/generation.ts';
+import type { ChatRequest, CompletionRequest } from '../../../core/generation.ts';
 import type { Log } from '../../../support/log.ts';
 import type { GgufInfo } from '../../../models/gguf.ts';
 import type { NativeModel } from '../native/binding.ts';
@@ -77,7 +77,7 @@ export class PromptTokenizer implements AsyncDisposable {
    * `unsupported_parameter` for a chat without a chat template. Throws the reason of the signal between two pieces of a
    * long text, and while a large chat waits to be rendered.
    */
-  async tokenize(request: GenerationRequest, signal: AbortSignal): Promise<TokenizedPrompts> {
+  async tokenize(request: CompletionRequest, signal: AbortSignal): Promise<TokenizedPrompts> {
     switch (request.kind) {
       case 'chat': {
         const subject = request.tools.length > 0 ? 'the messages and tools have' : 'the messages have';
@@ -86,10 +86,9 @@ export class PromptTokenizer implements AsyncDisposable {
         const prompt = await this.#tokenizePrompt(rendered, rendered.bos, subject, signal);
         return { prompts: [prompt], reasoning: rendered.reasoning };
       }
-      case 'text':
-      case 'embedding': {
+      case 'text': {
         const prompts: Uint32Array[] = [];
-        for (const text of promptTexts(request)) {
+        for (const text of request.prompts) {
           prompts.push(await this.#tokenizePrompt(trustedText(text), false, 'the prompt has', signal));
         }
         return { prompts, reasoning: 'closed' };
