@@ -173,7 +173,8 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
     if (this.#expiry !== undefined) return;
     const [oldest] = this.#kept.values();
     if (oldest === undefined) return;
-    const waitMs = oldest + this.#options.settings.keepMs - performance.now();
+    // Time passes between two generations that end together.
+    const waitMs = Math.max(0, oldest + this.#options.settings.keepMs - performance.now());
     this.#expiry = setTimeout(() => this.#expire(), waitMs).unref();
   }
 
