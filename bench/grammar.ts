@@ -9,7 +9,7 @@ import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import * as fc from '../test/support/fast-check.ts';
 import { loadBackend } from '../src/engine/llama/native/backend.ts';
-import { NativeModel } from '../src/engine/llama/native/binding.ts';
+import { NativeModel } from '../src/engine/llama/native/model.ts';
 import { TokenSample } from '../src/engine/llama/grammar/grammar-work.ts';
 import { toGbnf } from '../src/engine/llama/output/response-grammar.ts';
 import { ServiceError } from '../src/core/errors.ts';

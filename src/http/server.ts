@@ -4,13 +4,11 @@ import { isIP, type Socket } from 'node:net';
 import proxyAddr from '@fastify/proxy-addr';
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { COUNT_PATH } from '../protocols/anthropic/count.ts';
 import * as anthropic from '../protocols/anthropic/models.ts';
 import { isSpareConnection, watchConnections } from '../support/connection-watch.ts';
 import { ServiceError } from '../core/errors.ts';
 import { formatModel, formatModelList } from '../protocols/openai/models.ts';
 import { openApiDocument } from '../protocols/openai/openapi.ts';
-import { didYouMean } from '../support/nearest.ts';
 import { registerApi } from './api/register.ts';
 import { managementPart } from './api/document.ts';
 import { acceptKey, requireKey } from './authenticate.ts';
@@ -18,9 +16,9 @@ import { BodyMemory, registerBodies } from './body.ts';
 import { currentResponse, refuseConnect, refuseLateRequest, respondToClientError } from './client-error.ts';
 import { isPageRequest, registerConsole, sendPage } from './console.ts';
 import type { HttpContext } from './context.ts';
-import { registerTokenCount } from './count-tokens.ts';
-import { sendError, sendJson, takeOver, type Exchange } from './exchange.ts';
 import { modelNotAllowed } from './generate.ts';
+import { registerTokenCount } from './count-tokens.ts';
+import { sendError, sendJson, takeOver } from './exchange.ts';
 import { GenerationEndpoint } from './generation-endpoint.ts';
 import { isForAnthropic, languageOf, PROTOCOLS, protocolOf } from './protocols.ts';
 import { serveHalfClosed } from './half-close.ts';
@@ -28,7 +26,9 @@ import { isHealthCheck, registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
 import { countRefusal, refuse } from './refusal.ts';
 import { violation } from './strict.ts';
-import { API_PATHS } from './api/endpoints.ts';
+import { pipelineBound } from './pipeline.ts';
+import { respondToPreflight } from './preflight.ts';
+import { methodsOf, hintFor } from './paths.ts';
 
 // An `import` would read all properties of the module, and one of them loads Node's `fetch`.
 const { createServer } = process.getBuiltinModule('node:http');
@@ -255,106 +255,4 @@ function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
   );
   countRefusal(context, request.raw, fault, null);
   sendError(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
-}
-
-/** Allows every origin to call `/v1`, which accepts keys and no cookies. */
-function respondToPreflight({ request, response, requestId }: Exchange, methods: readonly string[]): void {
-  const requested = request.headers['access-control-request-headers'];
-  const headers = ['x-request-id', requestId, 'allow', [...methods, 'OPTIONS'].join(', ')];
-  if (request.headers.origin !== undefined && request.url?.startsWith('/v1/')) {
-    headers.push('access-control-allow-origin', '*', 'access-control-allow-methods', methods.join(', '));
-    headers.push('access-control-max-age', '86400', 'vary', 'Access-Control-Request-Headers');
-    // `*` does not cover `Authorization`.
-    if (typeof requested === 'string') headers.push('access-control-allow-headers', requested);
-  }
-  response.writeHead(204, headers);
-  response.end();
-}
-
-/** The paths and methods of all endpoints except the management API. `*` matches the rest of a path. */
-export const PATHS = [
-  ...PROTOCOLS.map(({ path }) => [path, ['POST']] as const),
-  [COUNT_PATH, ['POST']],
-  ['/v1/models', ['GET', 'HEAD']],
-  ['/v1/models/*', ['GET', 'HEAD']],
-  ['/healthz', ['GET', 'HEAD']],
-  ['/readyz', ['GET', 'HEAD']],
-  ['/metrics', ['GET', 'HEAD']],
-  ['/openapi.json', ['GET', 'HEAD']],
-] as const satisfies readonly (readonly [path: string, methods: readonly string[]])[];
-
-const PATTERNS = [...PATHS, ...API_PATHS].map(([path, methods]) => {
-  const pattern = path
-    .replace('.', String.raw`\.`)
-    .replace('*', '.*')
-    .replaceAll(/\{\w+\}/g, '[^/]+');
-  return { pattern: new RegExp(`^${pattern}/?$`), methods };
-});
-
-/** Returns the methods that a path supports; null: unknown path. */
-function methodsOf(path: string): readonly string[] | null {
-  return PATTERNS.find(({ pattern }) => pattern.test(path))?.methods ?? null;
-}
-
-/** Maximum length of a path that a hint repeats. */
-const MAX_HINT = 200;
-
-/** Returns ` Did you mean …?` for a path with a missing, repeated or wrong prefix, or a spelling error; empty if none is near. */
-function hintFor(path: string): string {
-  if (path.startsWith('/v1/responses/')) {
-    return ' Responses are not stored: keep the items of `output`, and send them in `input`.';
-  }
-  const candidates = [`/v1${path}`, path.slice(path.lastIndexOf('/v1/'))];
-  const right = candidates.find((candidate) => candidate.startsWith('/v1/') && methodsOf(candidate));
-  if (right !== undefined && right.length <= MAX_HINT) return ` Did you mean \`${right}\`?`;
-  return didYouMean(
-    path,
-    PROTOCOLS.map((protocol) => protocol.path),
-  );
-}
-
-/** Maximum unanswered requests of a connection. Clients that do not pipeline, which is almost all, have one. */
-const MAX_UNANSWERED = 16;
-
-/**
- * Returns a function that wraps listeners for requests and bounds the unanswered requests of each connection. HTTP/1.1
- * allows clients to send requests without waiting for responses (pipelining), and each of them occupies memory until its
- * response is sent. A connection that exceeds the bound is not read any further. It is closed after the responses to
- * the first requests, so that the client sends the others again (RFC 9112, section 9.3.2).
- */
-function pipelineBound(): (serve: RequestListener) => RequestListener {
-  const pipelines = new WeakMap<Socket, Pipeline>();
-  return (serve) => (request, response) => {
-    let pipeline = pipelines.get(request.socket);
-    if (pipeline === undefined) pipelines.set(request.socket, (pipeline = new Pipeline()));
-    if (pipeline.admit(request, response)) serve(request, response);
-  };
-}
-
-class Pipeline {
-  #unanswered = 0;
-  /** The response to the last request that is served. */
-  #last: ServerResponse | null = null;
-  #exceeded = false;
-
-  /** Whether to serve the request. */
-  admit({ socket }: IncomingMessage, response: ServerResponse): boolean {
-    // Requests that the client had already sent are parsed even after the connection is paused.
-    if (this.#exceeded) return false;
-    if (this.#unanswered === MAX_UNANSWERED) {
-      this.#exceeded = true;
-      socket.pause();
-      // Tells the client that no further responses follow, and closes the connection after this one.
-      if (this.#last !== null) this.#last.shouldKeepAlive = false;
-      return false;
-    }
-    this.#unanswered += 1;
-    this.#last = response;
-    response.once('close', () => {
-      this.#unanswered -= 1;
-      // In case the last response had begun when the bound was exceeded.
-      if (this.#exceeded && this.#unanswered === 0) socket.destroySoon();
-    });
-    return true;
-  }
 }

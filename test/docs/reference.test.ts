@@ -6,7 +6,7 @@ import { KINDS } from '../../src/accounts/limits/kinds.ts';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { ERRORS, errorType } from '../../src/core/errors.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
-import { PATHS } from '../../src/http/server.ts';
+import { PATHS } from '../../src/http/paths.ts';
 import { findModel } from '../../src/models/catalog.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../src/json/json-schema.ts';
 import * as schemaBounds from '../../src/json/json-schema.ts';

@@ -4,7 +4,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { z } from 'zod';
 import { HIDDEN_CHARACTERS } from '../../src/accounts/bounds.ts';
 import { API_ENDPOINTS, API_PATHS } from '../../src/http/api/endpoints.ts';
-import { PATHS } from '../../src/http/server.ts';
+import { PATHS } from '../../src/http/paths.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { MODEL, post, startService } from '../harness.ts';
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { loadBackend } from '../../src/engine/llama/native/backend.ts';
-import { NativeModel } from '../../src/engine/llama/native/binding.ts';
+import { NativeModel } from '../../src/engine/llama/native/model.ts';
 import { EmbeddingEngine } from '../../src/engine/llama/embedding-engine.ts';
 import { planMemory } from '../../src/models/memory.ts';
 import { Vocabulary } from '../../src/engine/llama/prompt/vocabulary.ts';

@@ -3,11 +3,9 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { checkAddon, loadBackend, packagesOf, type Backend } from '../../src/engine/llama/native/backend.ts';
 import { ModelFileError } from '../../src/models/errors.ts';
-import {
-  NativeModel,
-  type NativeContext,
-  type NativeSampler,
-} from '../../src/engine/llama/native/binding.ts';
+import { NativeModel } from '../../src/engine/llama/native/model.ts';
+import type { NativeContext } from '../../src/engine/llama/native/context.ts';
+import type { NativeSampler } from '../../src/engine/llama/native/sampler.ts';
 import { LogprobReader } from '../../src/engine/llama/output/logprobs.ts';
 import { Vocabulary } from '../../src/engine/llama/prompt/vocabulary.ts';
 import { SILENT } from '../../src/support/log.ts';

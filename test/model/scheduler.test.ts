@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
-import type { NativeGrammar, NativeSampler } from '../../src/engine/llama/native/binding.ts';
+import type { NativeGrammar, NativeSampler } from '../../src/engine/llama/native/sampler.ts';
 import { ChoiceOutput } from '../../src/engine/llama/output/choice-output.ts';
 import { type GrammarField, Job, JobChoice } from '../../src/engine/llama/decode/job.ts';
 import { type LoadedModel, loadModel } from '../../src/engine/llama/load-model.ts';

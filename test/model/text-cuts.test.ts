@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { loadBackend, type Backend } from '../../src/engine/llama/native/backend.ts';
-import { NativeModel } from '../../src/engine/llama/native/binding.ts';
+import { NativeModel } from '../../src/engine/llama/native/model.ts';
 import { PromptTokenizer } from '../../src/engine/llama/prompt/prompt-tokenizer.ts';
 import { Vocabulary } from '../../src/engine/llama/prompt/vocabulary.ts';
 import { SILENT } from '../../src/support/log.ts';

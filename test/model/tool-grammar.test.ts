@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { loadBackend } from '../../src/engine/llama/native/backend.ts';
-import { NativeModel } from '../../src/engine/llama/native/binding.ts';
+import { NativeModel } from '../../src/engine/llama/native/model.ts';
 import { toolGrammar } from '../../src/engine/llama/tool-calls/tool-grammar.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { FORMATS } from '../engine/llama/tool-calls/formats.ts';

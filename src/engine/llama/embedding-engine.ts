@@ -4,7 +4,8 @@ import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../co
 import { ModelFileError } from '../../models/errors.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
 import type { Engine, EngineHealth, ModelDescription } from '../engine.ts';
-import type { NativeEmbeddingContext, NativeModel } from './native/binding.ts';
+import type { NativeEmbeddingContext } from './native/context.ts';
+import type { NativeModel } from './native/model.ts';
 import { EmbeddingPool } from './embeddings/embedding-pool.ts';
 import { EmbeddingTokenizer } from './embeddings/embedding-tokenizer.ts';
 import {

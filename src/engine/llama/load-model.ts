@@ -4,7 +4,8 @@ import type { Log } from '../../support/log.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
 import { VERSION } from '../../support/version.ts';
 import { defaultThreads, loadBackend, type Backend } from './native/backend.ts';
-import { AllocationError, NativeModel, type NativeContext } from './native/binding.ts';
+import { AllocationError, NativeModel } from './native/model.ts';
+import type { NativeContext } from './native/context.ts';
 import { ConversationStore } from './conversations/conversation-store.ts';
 import { CPU_DRAFTS, GPU_DRAFTS, type DraftBudget } from './decode/draft-plan.ts';
 import {

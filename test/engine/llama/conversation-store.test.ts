@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
-import type { NativeContext } from '../../../src/engine/llama/native/binding.ts';
+import type { NativeContext } from '../../../src/engine/llama/native/context.ts';
 import { ConversationStore, MIN_ADDED } from '../../../src/engine/llama/conversations/conversation-store.ts';
 import type { StoreDirectory } from '../../../src/engine/llama/conversations/store-directory.ts';
 import { openLog, SILENT } from '../../../src/support/log.ts';

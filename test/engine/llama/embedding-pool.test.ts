@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { NativeEmbeddingContext } from '../../../src/engine/llama/native/binding.ts';
+import type { NativeEmbeddingContext } from '../../../src/engine/llama/native/context.ts';
 import { EmbeddingPool } from '../../../src/engine/llama/embeddings/embedding-pool.ts';
 
 const LONG = 3000;

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { parseExactJson } from '../../../src/json/exact-json.ts';
 import type { ChatRequest, Message, Tool } from '../../../src/core/generation.ts';
 import { NEVER_ABORTED } from '../requests.ts';
-import type { NativeModel } from '../../../src/engine/llama/native/binding.ts';
+import type { NativeModel } from '../../../src/engine/llama/native/model.ts';
 import { FairTurns } from '../../../src/engine/llama/prompt/fair-turns.ts';
 import { PromptTokenizer } from '../../../src/engine/llama/prompt/prompt-tokenizer.ts';
 import { BYTE_PAIR, TextCuts } from '../../../src/engine/llama/prompt/text-cuts.ts';

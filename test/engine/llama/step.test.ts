@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import type { JobChoice } from '../../../src/engine/llama/decode/job.ts';
-import { ProgressClock } from '../../../src/engine/llama/decode/scheduler.ts';
+import { ProgressClock } from '../../../src/engine/llama/decode/clocks.ts';
 import { Slot } from '../../../src/engine/llama/decode/slots.ts';
 import { StepPlanner } from '../../../src/engine/llama/decode/step-planner.ts';
 

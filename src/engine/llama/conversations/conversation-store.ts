@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Log } from '../../../support/log.ts';
 import type { ConversationGauges } from '../../engine.ts';
-import type { NativeContext } from '../native/binding.ts';
+import type { NativeContext } from '../native/context.ts';
 import { commonPrefix } from './common-prefix.ts';
 import { checksumsOf, seal } from './file-seal.ts';
 import { MAX_AGE_MS, type StoreDirectory } from './store-directory.ts';

@@ -8,7 +8,7 @@ import type {
   ToolEvent,
 } from '../../../core/generation.ts';
 import { createToolCallId } from '../../../core/tool-call-id.ts';
-import type { NativeSampler } from '../native/binding.ts';
+import type { NativeSampler } from '../native/sampler.ts';
 import type { ChoiceOutput, ChoicePart } from '../output/choice-output.ts';
 import type { Drafter } from './drafter.ts';
 import { Outbox } from '../output/outbox.ts';

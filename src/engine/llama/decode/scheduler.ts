@@ -1,7 +1,8 @@
 import { ServiceError } from '../../../core/errors.ts';
 import type { Log } from '../../../support/log.ts';
 import type { EngineHealth } from '../../engine.ts';
-import type { NativeContext, NativeModel } from '../native/binding.ts';
+import type { NativeContext } from '../native/context.ts';
+import type { NativeModel } from '../native/model.ts';
 import { commonPrefix } from '../conversations/common-prefix.ts';
 import {
   MIN_TOKENS,
@@ -16,6 +17,7 @@ import { choosePlacement, losesConversation, Slot, usable } from './slots.ts';
 import { StepPlanner, type StepSpeed } from './step-planner.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 import { asError } from '../../../support/thrown.ts';
+import { ProgressClock, WorkTimer } from './clocks.ts';
 
 interface SchedulerOptions {
   model: NativeModel;
@@ -434,42 +436,4 @@ export class Scheduler {
 function tooSlow(field: GrammarField): ServiceError {
   const message = `\`${field}\`: checking a token against the schema took too long. Simplify the schema.`;
   return new ServiceError('schema_too_slow', message, { param: field });
-}
-
-/** Measures the time without progress while there is work. */
-export class ProgressClock {
-  #since: number | null = null;
-
-  /** Starts the time that `ageMs` returns, if the engine was idle. */
-  workStarted(now: number): void {
-    this.#since ??= now;
-  }
-
-  /** Restarts the time that `ageMs` returns. */
-  progressed(now: number): void {
-    this.#since = now;
-  }
-
-  idle(): void {
-    this.#since = null;
-  }
-
-  /** Time since the last step or other progress, or since work arrived, in milliseconds; null if the engine is idle. */
-  ageMs(now: number): number | null {
-    return this.#since === null ? null : now - this.#since;
-  }
-}
-
-/**
- * Measures work as the smaller of elapsed time and CPU time. CPU time includes other threads that spin; elapsed time
- * includes time during which the process was suspended.
- */
-class WorkTimer {
-  readonly #startedAt = performance.now();
-  readonly #usage = process.cpuUsage();
-
-  elapsedMs(): number {
-    const { user, system } = process.cpuUsage(this.#usage);
-    return Math.min(performance.now() - this.#startedAt, (user + system) / 1000);
-  }
 }

@@ -1,4 +1,4 @@
-import type { NativeEmbeddingContext } from '../native/binding.ts';
+import type { NativeEmbeddingContext } from '../native/context.ts';
 
 /** An input that waits for a context. */
 interface Waiting {

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../../core/errors.ts';
 import type { EmbeddingInput } from '../../../core/generation.ts';
-import type { NativeModel } from '../native/binding.ts';
+import type { NativeModel } from '../native/model.ts';
 import { concat, pieceLimits, tooLongRun } from '../prompt/prompt-tokenizer.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 

@@ -1,12 +1,8 @@
 import { MAX_TOOL_CALLS, type FinishReason, type TokenLogprob } from '../../../core/generation.ts';
 import { CharacterAssembler } from '../prompt/character-assembler.ts';
 import { SequenceMatcher } from '../tool-calls/sequence-matcher.ts';
-import {
-  OutputParser,
-  type OutputParserOptions,
-  type OutputPart,
-  type OutputState,
-} from '../tool-calls/output-parser.ts';
+import { OutputParser, type OutputParserOptions, type OutputState } from '../tool-calls/output-parser.ts';
+import type { OutputPart } from '../tool-calls/call-writer.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 
 export interface ChoiceOutputOptions extends OutputParserOptions {

@@ -1,5 +1,7 @@
 import type { Logprob, TokenLogprob } from '../../../core/generation.ts';
-import type { NativeContext, NativeModel, NativeSampler } from '../native/binding.ts';
+import type { NativeContext } from '../native/context.ts';
+import type { NativeModel } from '../native/model.ts';
+import type { NativeSampler } from '../native/sampler.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 
 /**

@@ -1,4 +1,5 @@
-import type { NativeGrammar, NativeModel, NativeSampler } from '../native/binding.ts';
+import type { NativeGrammar, NativeSampler } from '../native/sampler.ts';
+import type { NativeModel } from '../native/model.ts';
 import type { ChoiceOutput } from './choice-output.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 

@@ -3,7 +3,7 @@ import { ServiceError } from '../../../core/errors.ts';
 import type { ChatRequest, CompletionRequest } from '../../../core/generation.ts';
 import type { Log } from '../../../support/log.ts';
 import type { GgufInfo } from '../../../models/gguf.ts';
-import type { NativeModel } from '../native/binding.ts';
+import type { NativeModel } from '../native/model.ts';
 import { type PromptText, promptText, type ReservedTokens, trustedText } from './prompt-text.ts';
 import { RenderingWork } from './template-environment.ts';
 import { type RenderedText, TemplateThread } from './template-thread.ts';

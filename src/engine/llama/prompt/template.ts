@@ -30,7 +30,7 @@ import {
   type ReasoningFormat,
   reasoningOf,
 } from '../tool-calls/reasoning.ts';
-import type { ToolFormat } from '../tool-calls/output-parser.ts';
+import type { ToolFormat } from '../tool-calls/tool-format.ts';
 import { messageOf } from '../../../support/thrown.ts';
 
 export interface RenderedPrompt {

@@ -1,4 +1,4 @@
-import type { NativeModel } from '../native/binding.ts';
+import type { NativeModel } from '../native/model.ts';
 import { decodeByteLevel } from './byte-level.ts';
 import { withAnchor } from './character-assembler.ts';
 import { TextCuts } from './text-cuts.ts';

@@ -13,7 +13,7 @@ import {
 import { GEMMA, LFM2, LLAMA4 } from './literal-formats.ts';
 import { DEEPSEEK_V32, DEEPSEEK_V4, GLM, MINIMAX, QWEN_XML } from './tag-formats.ts';
 import { COHERE, NEMOTRON } from './json-call.ts';
-import type { ToolFormat } from './output-parser.ts';
+import type { ToolFormat } from './tool-format.ts';
 
 /** A template uses the first format whose `signs` it contains. */
 const FORMATS: readonly { format: ToolFormat; signs: readonly string[] }[] = [

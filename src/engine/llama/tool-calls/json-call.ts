@@ -1,13 +1,8 @@
 import { JsonScanner } from '../../../json/json-scanner.ts';
 import { literal } from '../grammar/grammar-rules.ts';
 import type { CallKeys } from './call-grammar.ts';
-import {
-  type CallParsing,
-  MalformedCall,
-  type Parsing,
-  type PieceReader,
-  type ToolFormat,
-} from './output-parser.ts';
+import type { CallParsing, ToolFormat } from './tool-format.ts';
+import { MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
 
 export const CALL_KEYS: CallKeys = { name: 'name', arguments: 'arguments' };
 

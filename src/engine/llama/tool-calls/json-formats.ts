@@ -2,7 +2,8 @@ import type { Tool } from '../../../core/generation.ts';
 import { literal } from '../grammar/grammar-rules.ts';
 import type { CallKeys } from './call-grammar.ts';
 import { CALL_KEYS, callList, callMembers, callObject, jsonNameAfterQuote, jsonObject } from './json-call.ts';
-import { isSpace, type Parsing, type PieceReader, type ToolFormat } from './output-parser.ts';
+import { isSpace, type Parsing, type PieceReader } from './piece-reader.ts';
+import type { ToolFormat } from './tool-format.ts';
 
 /**
  * Qwen 2.5, Qwen 3, Hermes, Granite 4: `<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>`. Small models, such as

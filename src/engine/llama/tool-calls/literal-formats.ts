@@ -2,14 +2,8 @@ import type { Tool } from '../../../core/generation.ts';
 import { literal } from '../grammar/grammar-rules.ts';
 import type { CallGrammar } from './call-grammar.ts';
 import { callList, parseJson } from './json-call.ts';
-import {
-  type CallParsing,
-  isSpace,
-  MalformedCall,
-  type Parsing,
-  type PieceReader,
-  type ToolFormat,
-} from './output-parser.ts';
+import type { CallParsing, ToolFormat } from './tool-format.ts';
+import { isSpace, MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
 import { escaped, PYTHON_CONSTANTS } from './tag-formats.ts';
 
 const PYTHON_SYNTAX: LiteralSyntax = { quotes: ["'", '"'], rawQuote: null };

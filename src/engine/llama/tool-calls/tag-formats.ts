@@ -3,7 +3,9 @@ import { JSON_TYPES } from '../../../json/json-schema.ts';
 import { literal } from '../grammar/grammar-rules.ts';
 import type { ValueTypes } from './argument-types.ts';
 import type { CallGrammar } from './call-grammar.ts';
-import { type CallWriter, type Parsing, type PieceReader, type ToolFormat } from './output-parser.ts';
+import type { CallWriter } from './call-writer.ts';
+import type { Parsing, PieceReader } from './piece-reader.ts';
+import type { ToolFormat } from './tool-format.ts';
 import { parseJson } from './json-call.ts';
 
 /**

@@ -5,7 +5,7 @@ import { GrammarRules, literal, schemaError, unsatisfiable } from '../grammar/gr
 import { isAnyOrder, type RawRules, SchemaGrammar } from '../grammar/grammar-schema.ts';
 import type { TokenSample } from '../grammar/grammar-work.ts';
 import { CallGrammar } from './call-grammar.ts';
-import type { ToolFormat } from './output-parser.ts';
+import type { ToolFormat } from './tool-format.ts';
 
 export interface ToolGrammarOptions {
   format: ToolFormat;

@@ -2,8 +2,8 @@ import type { Tool } from '../../../../src/core/generation.ts';
 import {
   OutputParser,
   type OutputParserOptions,
-  type OutputPart,
 } from '../../../../src/engine/llama/tool-calls/output-parser.ts';
+import type { OutputPart } from '../../../../src/engine/llama/tool-calls/call-writer.ts';
 
 /** The parts of an output. Arguments are the JSON text of each call. */
 export interface Output {

@@ -6,7 +6,7 @@ import { HARMONY, HERMES } from '../../../../src/engine/llama/tool-calls/json-fo
 import { QWEN_XML } from '../../../../src/engine/llama/tool-calls/tag-formats.ts';
 import { HARMONY_CHANNELS } from '../../../../src/engine/llama/tool-calls/reasoning.ts';
 import { toolGrammar } from '../../../../src/engine/llama/tool-calls/tool-grammar.ts';
-import type { ToolFormat } from '../../../../src/engine/llama/tool-calls/output-parser.ts';
+import type { ToolFormat } from '../../../../src/engine/llama/tool-calls/tool-format.ts';
 import { Gbnf } from '../gbnf.ts';
 import { VOCABULARY } from '../tokens.ts';
 import { FORMATS } from './formats.ts';
