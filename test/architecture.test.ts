@@ -16,7 +16,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'protocols/responses': ['json', 'protocols', 'protocols/openai'],
   'protocols/anthropic': ['json', 'protocols', 'protocols/openai'],
   models: [],
-  engine: ['json', 'models'],
+  engine: ['json'],
   'engine/llama': [
     'models',
     'engine',
@@ -49,7 +49,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'engine/llama/conversations',
   ],
   'engine/scripted': ['engine', 'engine/llama/tool-calls'],
-  replicas: ['json', 'engine', 'replicas/wire'],
+  replicas: ['json', 'models', 'engine', 'replicas/wire'],
   'replicas/wire': ['json'],
   database: [],
   accounts: ['database'],
@@ -69,7 +69,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     'database',
     'accounts',
   ],
-  inference: ['routing', 'replicas', 'engine', 'accounts', 'json'],
+  inference: ['routing', 'replicas', 'accounts', 'json'],
   metrics: [],
   tracing: [],
   http: [

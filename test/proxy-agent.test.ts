@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import type { TracingConfig } from '../src/config/schema.ts';
-import { ReplicaRefused } from '../src/engine/engine.ts';
+import { ReplicaRefused } from '../src/replicas/replica.ts';
 import { HttpReplicaClient } from '../src/replicas/replica-client.ts';
 import { OtlpExporter } from '../src/tracing/otlp.ts';
 import { proxyOf } from '../src/support/proxy-agent.ts';

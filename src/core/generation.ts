@@ -1,8 +1,8 @@
 /** The types of generation requests and of the events that engines return. */
 
 /**
- * Types of replicas; `openai` is any other server or provider. `protocols/openai/fields.ts` defines which fields each of them
- * supports, and `replicas/dialects.ts` their other differences.
+ * Types of replicas; `openai` is any other server or provider. `features.ts` defines what each of them supports, and
+ * `replicas/dialects.ts` their other differences.
  */
 export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'] as const;
 export type Dialect = (typeof DIALECTS)[number];

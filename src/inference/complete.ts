@@ -7,7 +7,7 @@ import {
   ReplicaRefused,
   type ReplicaClient,
   type ReplicaEvent,
-} from '../engine/engine.ts';
+} from '../replicas/replica.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
   estimatedPromptTokens,

@@ -6,7 +6,7 @@ import {
   type OutputPosition,
 } from '../replicas/continuation.ts';
 import { DIALECT_TRAITS } from '../replicas/dialects.ts';
-import type { ReplicaClient } from '../engine/engine.ts';
+import type { ReplicaClient } from '../replicas/replica.ts';
 import { Deadline } from '../support/deadline.ts';
 import { ServiceError } from '../core/errors.ts';
 import {

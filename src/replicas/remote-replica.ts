@@ -4,12 +4,8 @@ import { Deadline } from '../support/deadline.ts';
 import type { Log } from '../support/log.ts';
 import { proxyOf } from '../support/proxy-agent.ts';
 import type { Secret } from '../support/secret.ts';
-import {
-  ownCapacity,
-  type ModelDescription,
-  type EngineState,
-  type ReplicaCapacity,
-} from '../engine/engine.ts';
+import { ownCapacity, type EngineState, type ReplicaCapacity } from './replica.ts';
+import type { ModelDescription } from '../engine/engine.ts';
 import { DIALECT_TRAITS, type HealthCheck } from './dialects.ts';
 import { type Gauges, HealthHistory, EMPTY_REPORT, type ReplicaReport } from './replica-report.ts';
 import { HttpReplicaClient } from './replica-client.ts';

@@ -27,14 +27,8 @@ import type { Secret } from '../support/secret.ts';
 import { tickEvery, tickMsFor } from '../support/deadline.ts';
 import { asTextRequest, withOutput } from './continuation.ts';
 import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from './dialects.ts';
-import {
-  ReplicaRefused,
-  type ReplicaClient,
-  type ModelDescription,
-  type ReplicaHealth,
-  type SlotWait,
-  type ReplicaEvent,
-} from '../engine/engine.ts';
+import { ReplicaRefused, type ReplicaClient, type SlotWait, type ReplicaEvent } from './replica.ts';
+import type { ModelDescription, ReplicaHealth } from '../engine/engine.ts';
 import {
   checkEngineVersion,
   COUNT_PATH,

@@ -43,7 +43,7 @@ import {
   ReplicaRefused,
   type ReplicaEvent,
   type SlotWait,
-} from '../engine/engine.ts';
+} from './replica.ts';
 
 /** Unread bytes at which the connection is paused. */
 const MAX_UNREAD_BYTES = 262_144;

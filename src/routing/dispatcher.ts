@@ -1,4 +1,4 @@
-import { type MemoryShortage, noFreeSlot } from '../engine/engine.ts';
+import { type MemoryShortage, noFreeSlot } from '../replicas/replica.ts';
 import { Deadline, tickEvery } from '../support/deadline.ts';
 import { ServiceError } from '../core/errors.ts';
 import { estimatedPromptTokens, totalChoices } from '../core/generation.ts';

@@ -1,4 +1,4 @@
-import { AccessDenied, ReplicaRefused, type ReplicaClient } from '../engine/engine.ts';
+import { AccessDenied, ReplicaRefused, type ReplicaClient } from '../replicas/replica.ts';
 import type { Usage, PrefillEvent } from '../core/generation.ts';
 import type { RequestResult } from './breaker.ts';
 import type { AccountShare, AccountShares } from './fair-queue.ts';

@@ -1,4 +1,4 @@
-import type { ReplicaClient } from '../engine/engine.ts';
+import type { ReplicaClient } from '../replicas/replica.ts';
 import type { ServiceError } from '../core/errors.ts';
 import type { GenerationRequest } from '../core/generation.ts';
 import { Assignment } from './lease.ts';

@@ -1,4 +1,4 @@
-import type { AccessDenied, ReplicaClient, EngineState, ReplicaCapacity } from '../engine/engine.ts';
+import type { AccessDenied, ReplicaClient, EngineState, ReplicaCapacity } from '../replicas/replica.ts';
 import type { ReplicaReport } from '../replicas/replica-report.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Dialect, Usage } from '../core/generation.ts';

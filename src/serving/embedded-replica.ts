@@ -7,13 +7,8 @@ import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from '../engine/child.ts';
 import { embeddedName } from '../config/model.ts';
 import { HttpReplicaClient } from '../replicas/replica-client.ts';
-import type {
-  EngineState,
-  MemoryShortage,
-  ModelDescription,
-  ReplicaCapacity,
-  ReplicaClient,
-} from '../engine/engine.ts';
+import type { EngineState, MemoryShortage, ReplicaCapacity, ReplicaClient } from '../replicas/replica.ts';
+import type { ModelDescription } from '../engine/engine.ts';
 import type { LlamaOptions } from '../engine/llama/load-model.ts';
 import { deleteAbandoned, type StoreSettings } from '../engine/llama/conversations/store-directory.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';

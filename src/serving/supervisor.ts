@@ -2,14 +2,12 @@ import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { logLineOf, type Log } from '../support/log.ts';
+import { ownCapacity, type EngineState, type ReplicaCapacity } from '../replicas/replica.ts';
 import {
-  ownCapacity,
   stallLimitMs,
   type ModelDescription,
   type EngineReport,
-  type EngineState,
   type EngineHealthBody,
-  type ReplicaCapacity,
 } from '../engine/engine.ts';
 import { startEngineProcess, type EngineProcess, type StartEngine } from '../engine/engine-process.ts';
 import { HealthHistory, type ReplicaReport } from '../replicas/replica-report.ts';

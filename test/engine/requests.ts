@@ -1,4 +1,4 @@
-import type { ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ReplicaEvent } from '../../src/replicas/replica.ts';
 import type { ChatRequest, TextRequest } from '../../src/core/generation.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import { ServiceError } from '../../src/core/errors.ts';
-import type { ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ReplicaEvent } from '../../src/replicas/replica.ts';
 import type { Message, ToolChoice } from '../../src/core/generation.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';
 import { openScripted } from '../replicas/replicas.ts';

@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
-import { ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
+import { ReplicaRefused, type ReplicaClient } from '../../src/replicas/replica.ts';
 import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
 import type { Directive } from '../../src/engine/scripted/options.ts';
 import { ServiceError } from '../../src/core/errors.ts';

@@ -6,7 +6,7 @@ import { Plans } from '../../src/accounts/plans.ts';
 import { configSchema } from '../../src/config/schema.ts';
 import type { PlanLimits } from '../../src/config/plan.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import type { ReplicaClient } from '../../src/engine/engine.ts';
+import type { ReplicaClient } from '../../src/replicas/replica.ts';
 import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
 import { SILENT, type Log } from '../../src/support/log.ts';
 import type { QueueLimits } from '../../src/routing/backlog.ts';

@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { ledgerUnavailable, type Ledger } from '../../src/accounts/ledger/ledger.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
-import type { ReplicaClient } from '../../src/engine/engine.ts';
+import type { ReplicaClient } from '../../src/replicas/replica.ts';
 import type { GenerationEvent } from '../../src/core/generation.ts';
 import { complete } from '../../src/inference/complete.ts';
 import { CrashSuspects } from '../../src/inference/crash-suspects.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
-import { ConnectionLost, ReplicaRefused } from '../../src/engine/engine.ts';
+import { ConnectionLost, ReplicaRefused } from '../../src/replicas/replica.ts';
 import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
 import { NO_OUTPUT, NO_USAGE, type EngineEvent } from '../../src/core/generation.ts';
 import { assertFails, openScripted, HttpReplica, REPLICA, isUnavailable, respondHello } from './replicas.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, it, mock } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
-import { ReplicaRefused } from '../../src/engine/engine.ts';
+import { ReplicaRefused } from '../../src/replicas/replica.ts';
 import { DIALECTS, NO_USAGE } from '../../src/core/generation.ts';
 import { Secret } from '../../src/support/secret.ts';
 import { scripted } from '../../src/engine/scripted/options.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { asTextRequest, canContinue, canContinueAt } from '../../src/replicas/continuation.ts';
-import type { ReplicaClient } from '../../src/engine/engine.ts';
+import type { ReplicaClient } from '../../src/replicas/replica.ts';
 import {
   DIALECTS,
   NO_USAGE,

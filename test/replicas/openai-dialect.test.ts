@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, it } from 'node:test';
-import { AccessDenied, ReplicaRefused } from '../../src/engine/engine.ts';
+import { AccessDenied, ReplicaRefused } from '../../src/replicas/replica.ts';
 import { SILENT, type Log } from '../../src/support/log.ts';
 import { HttpReplica, isUnavailable, respondHello } from './replicas.ts';
 import { chat, collect, MODEL, NEVER_ABORTED, text, textOf } from '../engine/requests.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { HttpReplicaClient, type ReplicaOptions } from '../../src/replicas/replica-client.ts';
-import { ReplicaRefused, type ReplicaClient } from '../../src/engine/engine.ts';
+import { ReplicaRefused, type ReplicaClient } from '../../src/replicas/replica.ts';
 import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
 import type { Directive, ScriptedOptions } from '../../src/engine/scripted/options.ts';
 import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';
-import type { ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ReplicaEvent } from '../../src/replicas/replica.ts';
 import { NO_USAGE, type Continuation, type GenerationRequest } from '../../src/core/generation.ts';
 import { HttpReplica } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from '../engine/requests.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { ReplicaRefused, type EngineState } from '../../src/engine/engine.ts';
+import { ReplicaRefused, type EngineState } from '../../src/replicas/replica.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
 import { ServiceError } from '../../src/core/errors.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EngineState, ReplicaClient } from '../../src/engine/engine.ts';
+import type { EngineState, ReplicaClient } from '../../src/replicas/replica.ts';
 import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
 import type { Dialect } from '../../src/core/generation.ts';
 import { promptTokenBounds } from '../../src/core/prompt-bound.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import type { EngineState } from '../../src/engine/engine.ts';
+import type { EngineState } from '../../src/replicas/replica.ts';
 import { isReady, progress } from '../../src/routing/readiness.ts';
 import type { ModelOverview } from '../../src/routing/served-model.ts';
 

@@ -3,7 +3,7 @@ import { after, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
-import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/engine/engine.ts';
+import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/replicas/replica.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import { SILENT } from '../../src/support/log.ts';
 import type { BacklogEntry } from '../../src/routing/backlog.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EngineState } from '../../src/engine/engine.ts';
+import type { EngineState } from '../../src/replicas/replica.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
 import { SILENT } from '../../src/support/log.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { EngineState } from '../../src/engine/engine.ts';
+import type { EngineState } from '../../src/replicas/replica.ts';
 import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
 import { chat, pauseEngine, startService, temporaryFolder, until, type TestService } from '../harness.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';

@@ -1,5 +1,5 @@
 import { continuesFromTokenIds } from '../../src/replicas/continuation.ts';
-import type { ReplicaClient, ReplicaEvent } from '../../src/engine/engine.ts';
+import type { ReplicaClient, ReplicaEvent } from '../../src/replicas/replica.ts';
 import {
   NO_USAGE,
   type Continuation,

@@ -1,4 +1,4 @@
-import type { ReplicaClient } from '../../src/engine/engine.ts';
+import type { ReplicaClient } from '../../src/replicas/replica.ts';
 import type { GenerationRequest } from '../../src/core/generation.ts';
 import { collect, NEVER_ABORTED, text } from '../../test/engine/requests.ts';
 import { PROMPT_CHATS, PROMPT_TEXTS } from '../../test/prompts.ts';

@@ -97,7 +97,7 @@ export interface LimitStatus {
   /** Null: all models. */
   model: string | null;
   limit: LimitName;
-  /** Requests, tokens or micro-dollars. */
+  /** Requests, tokens or micro-dollars, rounded up. */
   bound: number;
   used: number;
   /** The part of `used` that running requests have reserved; 0 for limits per minute. */

@@ -75,7 +75,7 @@ function limitStatusJson(
   { scope, model, limit, bound, used, reserved, resetsAt }: LimitStatus,
   last_minute: LimitStatusJson['last_minute'],
 ): LimitStatusJson {
-  // Limits count money in micro-dollars.
+  // The status of a limit counts money in micro-dollars, rounded up.
   const amount = (value: number) => (unitOf(limit) === 'usd' ? usdText(BigInt(value) * 1_000_000n) : value);
   return {
     scope,
