@@ -1,68 +1,58 @@
 import { ServiceError } from '../../core/errors.ts';
 import type { Message } from '../../core/generation.ts';
 import type { Notes } from '../../core/notes.ts';
+import { ChatHistory } from '../chat-history.ts';
+import {
+  Element,
+  readContent,
+  readElement,
+  reader,
+  type ElementTable,
+  type ElementReader,
+} from '../elements.ts';
 import { Content, imageOfOther, readImageData, readImageUrl, textOnly } from '../images.ts';
 import { idList, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../request-body.ts';
-import { Turns } from '../turns.ts';
 import {
   asObject,
   asString,
   checkWellFormed,
   displayName,
   jsonObject,
-  missing,
-  noteUnknown,
   unsupported,
   wrongType,
   wrongValue,
-  type JsonObject,
 } from '../../json/values.ts';
 import type { Sealer } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
 import { modelName } from './tools.ts';
 
-export interface ParsedMessages {
-  messages: readonly Message[];
+/** What the messages of a request become. */
+interface Conversation {
+  readonly history: ChatHistory;
+  readonly sealer: Sealer;
   /** Names of deferred tools that results refer to. */
-  loadedTools: ReadonlySet<string>;
+  readonly loadedTools: Set<string>;
 }
 
 /** Parses `system` and `messages`. `endsAnywhere`: any message may be the last one. Throws a 400 with the path of the field. */
-export function parseMessages(body: RequestBody, sealer: Sealer, endsAnywhere: boolean): ParsedMessages {
-  const conversation = new ChatHistory(body.notes, sealer);
+export function parseMessages(
+  body: RequestBody,
+  sealer: Sealer,
+  endsAnywhere: boolean,
+): Pick<Conversation, 'loadedTools'> & { messages: Message[] } {
+  const { notes } = body;
+  const history = new ChatHistory();
+  const into: Conversation = { history, sealer, loadedTools: new Set() };
   const system = body.raw(fields.system);
-  if (system !== null) conversation.addSystem(system, 'system');
+  if (system !== null) addSystem(system, 'system', notes, into);
   const list = body.raw(fields.messages);
   if (!Array.isArray(list)) throw wrongType('messages', 'an array', list);
   if (list.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
-  list.forEach((message, index) => conversation.add(asObject(message, `messages[${index}]`), index));
-  if (!endsAnywhere) conversation.refusePrefill(list.length - 1);
-  return conversation.end();
+  list.forEach((message, index) => addMessage(new Element(message, `messages[${index}]`, notes), into));
+  if (!endsAnywhere) refusePrefill(history, `messages[${list.length - 1}]`);
+  return { messages: history.messagesOrEmpty(), loadedTools: into.loadedTools };
 }
-
-const MESSAGE_FIELDS = new Set(['role', 'content']);
-/** Clients send back the blocks of responses of any API, with fields that have no effect. */
-const TEXT_FIELDS = new Set(['type', 'text', 'cache_control', 'citations']);
-const CALL_FIELDS = new Set(['type', 'id', 'name', 'input', 'cache_control', 'caller', 'toolset_name']);
-const RESULT_FIELDS = new Set([
-  'type',
-  'tool_use_id',
-  'content',
-  'is_error',
-  'cache_control',
-  'toolset_name',
-]);
-const IMAGE_FIELDS = new Set(['type', 'source', 'cache_control']);
-const SOURCE_FIELDS = new Set(['type', 'media_type', 'data', 'url', 'file_id']);
-const DOCUMENT_FIELDS = new Set(['type', 'source', 'title', 'context', 'citations', 'cache_control']);
-const TEXT_SOURCE_FIELDS = new Set(['type', 'media_type', 'data']);
-const CONTENT_SOURCE_FIELDS = new Set(['type', 'content']);
-const SEARCH_RESULT_FIELDS = new Set(['type', 'source', 'title', 'content', 'citations', 'cache_control']);
-const THINKING_FIELDS = new Set(['type', 'thinking', 'signature', 'cache_control']);
-
-/** Between the texts of blocks. */
-const SEPARATOR = '\n\n';
 
 /** Blocks whose content a model would have to read. The first two are read where text can come from a file. */
 export const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 'container_upload']);
@@ -70,295 +60,254 @@ export const MEDIA: ReadonlySet<string> = new Set(['document', 'search_result', 
 /** The beginning of a system block of Claude Code. It changes with each request, so no prefix would ever be found again. */
 const BILLING = 'x-anthropic-billing-header';
 
-class ChatHistory {
-  readonly #notes: Notes;
-  readonly #sealer: Sealer;
-  readonly #turns = new Turns();
-  readonly #loadedTools = new Set<string>();
-  /** The index of the last message of the assistant; -1: none. */
-  #assistant = -1;
+/** The content of a message of the user or the system, of a result, or of a document. */
+class BlockContent extends Content {
+  readonly into: Conversation;
+  hasResults = false;
 
-  constructor(notes: Notes, sealer: Sealer) {
-    this.#notes = notes;
-    this.#sealer = sealer;
+  constructor(into: Conversation) {
+    super('\n\n');
+    this.into = into;
   }
+}
 
-  addSystem(content: unknown, path: string): void {
-    this.#turns.addSystem(textOnly(this.#content(content, path)));
-  }
+const MESSAGE_FIELDS = new Set(['role', 'content']);
 
-  add(message: JsonObject, index: number): void {
-    const path = `messages[${index}]`;
-    noteUnknown(message, MESSAGE_FIELDS, this.#notes, `${path}.`);
-    const { role = null, content = null } = message;
-    if (role === null) throw missing(`${path}.role`);
-    if (content === null && role !== 'assistant') throw missing(`${path}.content`);
-    const at = `${path}.content`;
-    switch (role) {
-      case 'user':
-        this.#addUser(content, at);
-        break;
-      case 'assistant':
-        if (!this.#turns.isOpen) this.#refusePending();
-        this.#addAssistant(content ?? '', at);
-        this.#assistant = index;
-        break;
-      case 'system':
-        this.addSystem(content, at);
-        break;
-      default:
-        if (typeof role !== 'string') throw wrongType(`${path}.role`, 'a string', role);
-        throw wrongValue(`${path}.role`, 'one of user, assistant, system');
+function addMessage(message: Element, into: Conversation): void {
+  message.noteUnknown(MESSAGE_FIELDS);
+  const { notes, path } = message;
+  const { history } = into;
+  const role = message.required('role');
+  const content = role === 'assistant' ? (message.get('content') ?? '') : message.required('content');
+  const at = message.at('content');
+  switch (role) {
+    case 'user': {
+      // Results come before the text of the message, because they must follow the calls.
+      const parts = readContent(content, at, notes, USER_BLOCKS, new BlockContent(into));
+      const { text, images } = parts;
+      // An agent sends the file that a tool has read beside the result.
+      if (!parts.hasResults) history.addUser(parts);
+      else if (!parts.isEmpty) history.addUser({ text, images });
+      break;
     }
+    case 'assistant':
+      if (!history.isOpen) refusePending(history);
+      history.turn(path);
+      readContent(content, at, notes, ASSISTANT_BLOCKS, into);
+      break;
+    case 'system':
+      addSystem(content, at, notes, into);
+      break;
+    default:
+      if (typeof role !== 'string') throw wrongType(message.at('role'), 'a string', role);
+      throw wrongValue(message.at('role'), 'one of user, assistant, system');
   }
+}
 
-  /** Refuses a last message of the assistant. */
-  refusePrefill(last: number): void {
-    this.#refusePending();
-    if (this.#assistant !== last) return;
-    const param = `messages[${last}]`;
-    const message = `\`${param}\`: This model does not support assistant message prefill. The conversation must end with a user message.`;
-    throw new ServiceError('invalid_value', message, { param });
-  }
+function addSystem(content: unknown, path: string, notes: Notes, into: Conversation): void {
+  into.history.addSystem(textOnly(readContent(content, path, notes, SYSTEM_BLOCKS, new BlockContent(into))));
+}
 
-  end(): ParsedMessages {
-    return { messages: this.#turns.messagesOrEmpty(), loadedTools: this.#loadedTools };
-  }
+function refusePending({ pending, assistantPath }: ChatHistory): void {
+  if (pending.length === 0) return;
+  throw refused(
+    assistantPath,
+    `\`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${idList(pending)}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
+  );
+}
 
-  /** Adds the results of a message before its text, because they must follow the calls. */
-  #addUser(content: unknown, path: string): void {
-    const parts = new Content(SEPARATOR);
-    let results = 0;
-    for (const { block, type, at } of this.#blocks(content, path)) {
-      if (type === 'tool_result') {
-        this.#addResult(block, at);
-        results++;
-      } else if (type === 'document' && isFile(block, type)) {
-        parts.leaveOut(at, this.#notes, fileRefused(`${at}.source.type`));
-      } else this.#addTo(parts, block, type, at);
-    }
-    const { text, images } = parts;
-    // An agent sends the file that a tool has read beside the result.
-    if (results === 0) this.#turns.addUser(parts);
-    else if (!parts.isEmpty) this.#turns.addUser({ text, images });
-  }
+/** Refuses a last message of the assistant. */
+function refusePrefill(history: ChatHistory, param: string): void {
+  refusePending(history);
+  if (history.assistantPath !== param) return;
+  const message = `\`${param}\`: This model does not support assistant message prefill. The conversation must end with a user message.`;
+  throw new ServiceError('invalid_value', message, { param });
+}
 
-  #addAssistant(content: unknown, path: string): void {
-    const turn = this.#turns.turn();
-    for (const { block, type, at } of this.#blocks(content, path)) {
-      if (type === 'text') turn.texts.push(this.#textOf(block, at));
-      else if (type === 'tool_use') this.#addCall(block, at);
-      else if (type === 'thinking') {
-        const thought = this.#thought(block, at);
-        if (thought !== '') turn.reasoning.push(thought);
-      } else if (type === 'image') throw imageOfOther(at);
-      else this.#ignore(type, at);
-    }
-  }
+/**
+ * Defines how blocks are read. Those of the type `text` are added as strings are. Clients send back the blocks of responses
+ * of any API, with fields that have no effect.
+ */
+function blocks<T>(
+  addText: ElementTable<T>['addText'],
+  readers: readonly (readonly [type: string, reader: ElementReader<T>])[],
+): ElementTable<T> {
+  const text = reader<T>('text cache_control citations', (block, into) =>
+    addText(block.text('text'), into, block.path, block.notes),
+  );
+  return { noun: 'blocks', addText, readers: new Map([['text', text], ...readers]), other: ignore };
+}
 
-  /** Returns the thinking in the signature. That of others is not trusted, and may be encrypted. */
-  #thought(block: JsonObject, path: string): string {
-    noteUnknown(block, THINKING_FIELDS, this.#notes, `${path}.`);
-    const { thinking = null, signature = null } = block;
-    if (thinking !== null) asString(thinking, `${path}.thinking`);
-    const text = signature === null ? null : this.#sealer.open(asString(signature, `${path}.signature`));
-    if (text === null)
-      this.#notes.add(path, 'ignored (thinking that this service did not sign for your account)');
-    return text ?? '';
-  }
+function ignore({ type, path, notes }: Element): void {
+  if (MEDIA.has(type))
+    throw unsupported(path, `is not text; a model cannot read a block of the type \`${type}\` here`);
+  notes.add(path, `ignored (${displayName(type)})`);
+}
 
-  #addCall(block: JsonObject, path: string): void {
-    noteUnknown(block, CALL_FIELDS, this.#notes, `${path}.`);
-    const id = parseCallId(block['id'] ?? null, `${path}.id`);
-    const name = modelName(parseCalledName(block['name'] ?? null, `${path}.name`));
-    const { input = null } = block;
-    if (input === null) throw missing(`${path}.input`);
-    const value = asObject(input, `${path}.input`);
-    checkWellFormed(value, `${path}.input`);
-    if (!this.#turns.addCall({ id, name, arguments: JSON.stringify(value) })) {
-      throw refused(`${path}.id`, '`tool_use` ids must be unique.');
-    }
-  }
+const ASSISTANT_BLOCKS = blocks<Conversation>(
+  (text, { history }) => history.turn().texts.push(text),
+  [
+    ['tool_use', reader('id name input cache_control caller toolset_name', addCall)],
+    ['thinking', reader('thinking signature cache_control', addThinking)],
+    ['image', refuseImage],
+  ],
+);
 
-  #addResult(block: JsonObject, path: string): void {
-    noteUnknown(block, RESULT_FIELDS, this.#notes, `${path}.`);
-    const id = parseCallId(block['tool_use_id'] ?? null, `${path}.tool_use_id`);
-    const { content = null, is_error: isError = false } = block;
-    if (isError !== null && typeof isError !== 'boolean')
-      throw wrongType(`${path}.is_error`, 'a boolean', isError);
-    const parts = this.#content(content ?? '', `${path}.content`, true);
-    if (!this.#turns.addResult(id, isError === true ? asError(parts) : parts)) {
-      throw refused(
-        path,
-        `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList([id])}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
-      );
-    }
-  }
+function refuseImage({ path }: Element): never {
+  throw imageOfOther(path);
+}
 
-  #refusePending(): void {
-    const { pending } = this.#turns;
-    if (pending.length === 0) return;
+function addCall(block: Element, { history }: Conversation): void {
+  const id = parseCallId(block.get('id'), block.at('id'));
+  const name = modelName(parseCalledName(block.get('name'), block.at('name')));
+  const input = asObject(block.required('input'), block.at('input'));
+  checkWellFormed(input, block.at('input'));
+  if (!history.addCall({ id, name, arguments: JSON.stringify(input) }))
+    throw refused(block.at('id'), '`tool_use` ids must be unique.');
+}
+
+/** Adds the thinking in the signature. That of others is not trusted, and may be encrypted. */
+function addThinking(block: Element, { history, sealer }: Conversation): void {
+  block.optionalText('thinking');
+  const text = block.get('signature') === null ? null : sealer.open(block.text('signature'));
+  if (text === null)
+    block.notes.add(block.path, 'ignored (thinking that this service did not sign for your account)');
+  else if (text !== '') history.turn().reasoning.push(text);
+}
+
+/** The blocks that a model can read in each message and result, and in a document. */
+const READABLE = [
+  ['image', reader('source cache_control', addImage)],
+  ['document', reader('source title context citations cache_control', addDocument)],
+  ['search_result', reader('source title content citations cache_control', addSearchResult)],
+] as const satisfies readonly (readonly [string, ElementReader<BlockContent>])[];
+
+const DOCUMENT_BLOCKS = blocks<BlockContent>((text, content) => content.addText(text), READABLE);
+
+const USER_BLOCKS = blocks<BlockContent>(
+  (text, content) => content.addText(text),
+  [
+    ...READABLE,
+    ['tool_result', reader('tool_use_id content is_error cache_control toolset_name', addResult)],
+    documents((block, content) => content.leaveOut(block.path, block.notes, fileRefused(block.at('source')))),
+  ],
+);
+
+const SYSTEM_BLOCKS = blocks<BlockContent>(addUnlessBilling, [...READABLE, ['tool_reference', addReference]]);
+
+const leaveOut = ({ path, notes }: Element, content: Content): void => content.leaveOut(path, notes);
+
+const RESULT_BLOCKS: ElementTable<BlockContent> = blocks(addUnlessBilling, [
+  ...SYSTEM_BLOCKS.readers,
+  documents(leaveOut),
+  ['container_upload', leaveOut],
+]);
+
+/** Reads documents where the model does without those that are files, such as a PDF. */
+function documents(leaveOut: ElementReader<BlockContent>) {
+  const read: typeof leaveOut = (block, content) => {
+    const { type } = jsonObject(block.get('source'));
+    if (typeof type === 'string' && type !== 'text' && type !== 'content') leaveOut(block, content);
+    else readElement(block, DOCUMENT_BLOCKS, content);
+  };
+  return ['document', read] as const;
+}
+
+function addUnlessBilling(text: string, content: Content, path: string, notes: Notes): void {
+  if (text.startsWith(BILLING)) notes.add(path, 'left out (billing header)');
+  else content.addText(text);
+}
+
+function addReference(block: Element, content: BlockContent): void {
+  const tool = parseCalledName(block.get('tool_name'), block.at('tool_name'));
+  content.into.loadedTools.add(tool);
+  content.addText(`Loaded the tool ${modelName(tool)}.`);
+}
+
+function addResult(block: Element, content: BlockContent): void {
+  const id = parseCallId(block.get('tool_use_id'), block.at('tool_use_id'));
+  const isError = block.get('is_error');
+  if (isError !== null && typeof isError !== 'boolean')
+    throw wrongType(block.at('is_error'), 'a boolean', isError);
+  const { into } = content;
+  const result = block.get('content') ?? '';
+  const parts = readContent(result, block.at('content'), block.notes, RESULT_BLOCKS, new BlockContent(into));
+  if (!into.history.addResult(id, isError === true ? asError(parts) : parts)) {
     throw refused(
-      `messages[${this.#assistant}]`,
-      `\`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${idList(pending)}. Each \`tool_use\` block must have a corresponding \`tool_result\` block in the next message.`,
+      block.path,
+      `unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${idList([id])}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,
     );
   }
+  content.hasResults = true;
+}
 
-  /** Returns the content of a system message or a result. */
-  #content(content: unknown, path: string, isResult = false): Content {
-    const parts = new Content(SEPARATOR);
-    for (const { block, type, at } of this.#blocks(content, path)) {
-      if (type === 'tool_reference') parts.addText(this.#reference(block, at));
-      else if (type === 'text' && this.#textOf(block, at).startsWith(BILLING))
-        this.#notes.add(at, 'left out (billing header)');
-      else if (isResult && isFile(block, type)) parts.leaveOut(at, this.#notes);
-      else this.#addTo(parts, block, type, at);
-    }
-    return parts;
-  }
+const TEXT_SOURCE_FIELDS = new Set(['type', 'media_type', 'data']);
+const CONTENT_SOURCE_FIELDS = new Set(['type', 'content']);
 
-  /** Adds a block of a user or system message, of a result or of a document. */
-  #addTo(parts: Content, block: JsonObject, type: string, path: string): void {
-    switch (type) {
-      case 'text':
-        parts.addText(this.#textOf(block, path));
-        break;
-      case 'image':
-        parts.addImage(this.#image(block, path), null);
-        break;
-      case 'document':
-        this.#addDocument(parts, block, path);
-        break;
-      case 'search_result':
-        this.#addSearchResult(parts, block, path);
-        break;
-      default:
-        this.#ignore(type, path);
-    }
-  }
-
-  /** A document of which a model gets the text, such as a file that Claude Code attaches. */
-  #addDocument(parts: Content, block: JsonObject, path: string): void {
-    noteUnknown(block, DOCUMENT_FIELDS, this.#notes, `${path}.`);
-    this.#noteCitations(block, path);
-    for (const name of ['title', 'context']) parts.addText(asString(block[name] ?? '', `${path}.${name}`));
-    const at = `${path}.source`;
-    const { source: given = null } = block;
-    if (given === null) throw missing(at);
-    const source = asObject(given, at);
-    const { type = null, data = null, content = null } = source;
-    switch (type) {
-      case 'text':
-        noteUnknown(source, TEXT_SOURCE_FIELDS, this.#notes, `${at}.`);
-        if (data === null) throw missing(`${at}.data`);
-        parts.addText(asString(data, `${at}.data`));
-        break;
-      case 'content':
-        noteUnknown(source, CONTENT_SOURCE_FIELDS, this.#notes, `${at}.`);
-        if (content === null) throw missing(`${at}.content`);
-        for (const each of this.#blocks(content, `${at}.content`))
-          this.#addTo(parts, each.block, each.type, each.at);
-        break;
-      default:
-        if (type === null) throw missing(`${at}.type`);
-        if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
-        throw fileRefused(`${at}.type`);
-    }
-  }
-
-  #addSearchResult(parts: Content, block: JsonObject, path: string): void {
-    noteUnknown(block, SEARCH_RESULT_FIELDS, this.#notes, `${path}.`);
-    this.#noteCitations(block, path);
-    for (const name of ['title', 'source']) parts.addText(asString(block[name] ?? '', `${path}.${name}`));
-    const { content = null } = block;
-    if (content === null) throw missing(`${path}.content`);
-    for (const each of this.#blocks(content, `${path}.content`))
-      this.#addTo(parts, each.block, each.type, each.at);
-  }
-
-  #noteCitations({ citations = null }: JsonObject, path: string): void {
-    if (jsonObject(citations)['enabled'] === true) this.#notes.add(`${path}.citations`, 'ignored');
-  }
-
-  #image(block: JsonObject, path: string): ReturnType<typeof readImageUrl> {
-    noteUnknown(block, IMAGE_FIELDS, this.#notes, `${path}.`);
-    const at = `${path}.source`;
-    const { source: given = null } = block;
-    if (given === null) throw missing(at);
-    const source = asObject(given, at);
-    noteUnknown(source, SOURCE_FIELDS, this.#notes, `${at}.`);
-    const field = (name: string): { value: unknown; path: string } => {
-      const value = source[name] ?? null;
-      if (value === null) throw missing(`${at}.${name}`);
-      return { value, path: `${at}.${name}` };
-    };
-    const { value: type } = field('type');
-    switch (type) {
-      case 'base64': {
-        const [type, data] = [field('media_type'), field('data')];
-        asString(type.value, type.path);
-        return readImageData(data.value, data.path);
-      }
-      case 'url': {
-        const url = field('url');
-        return readImageUrl(url.value, url.path);
-      }
-      case 'file':
-        throw unsupported(`${at}.type`, 'refers to a file, and files are not stored; use `base64`');
-      default:
-        if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
-        throw wrongValue(`${at}.type`, 'one of base64, url');
-    }
-  }
-
-  #reference({ tool_name: name = null }: JsonObject, path: string): string {
-    const tool = parseCalledName(name, `${path}.tool_name`);
-    this.#loadedTools.add(tool);
-    return `Loaded the tool ${modelName(tool)}.`;
-  }
-
-  #textOf(block: JsonObject, path: string): string {
-    noteUnknown(block, TEXT_FIELDS, this.#notes, `${path}.`);
-    const { text = null } = block;
-    if (text === null) throw missing(`${path}.text`);
-    return asString(text, `${path}.text`);
-  }
-
-  #ignore(type: string, path: string): void {
-    if (MEDIA.has(type))
-      throw unsupported(path, `is not text; a model cannot read a block of the type \`${type}\` here`);
-    this.#notes.add(path, `ignored (${displayName(type)})`);
-  }
-
-  /** Yields the blocks of a content. A string is a text block. */
-  *#blocks(content: unknown, path: string): Iterable<{ block: JsonObject; type: string; at: string }> {
-    if (typeof content === 'string') {
-      asString(content, path);
-      yield { block: { text: content }, type: 'text', at: path };
-      return;
-    }
-    if (!Array.isArray(content)) throw wrongType(path, 'a string or an array of blocks', content);
-    for (const [index, element] of content.entries()) {
-      const at = `${path}[${index}]`;
-      const block = asObject(element, at);
-      const { type = null } = block;
-      if (type === null) throw missing(`${at}.type`);
-      if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
-      yield { block, type, at };
-    }
+/** A document of which a model gets the text, such as a file that Claude Code attaches. */
+function addDocument(block: Element, content: BlockContent): void {
+  noteCitations(block);
+  for (const name of ['title', 'context']) content.addText(block.optionalText(name));
+  const source = block.element('source');
+  switch (source.type) {
+    case 'text':
+      source.noteUnknown(TEXT_SOURCE_FIELDS);
+      content.addText(source.text('data'));
+      break;
+    case 'content':
+      source.noteUnknown(CONTENT_SOURCE_FIELDS);
+      addBlocksOf(source, content);
+      break;
+    default:
+      throw fileRefused(source.path);
   }
 }
 
-/** Whether a block is a file without text, such as a PDF. */
-function isFile({ source }: JsonObject, type: string): boolean {
-  const { type: sourceType = null } = jsonObject(source);
-  if (type === 'document')
-    return typeof sourceType === 'string' && sourceType !== 'text' && sourceType !== 'content';
-  return type === 'container_upload';
+function addSearchResult(block: Element, content: BlockContent): void {
+  noteCitations(block);
+  for (const name of ['title', 'source']) content.addText(block.optionalText(name));
+  addBlocksOf(block, content);
 }
 
+function addBlocksOf(element: Element, content: BlockContent): void {
+  readContent(element.required('content'), element.at('content'), element.notes, DOCUMENT_BLOCKS, content);
+}
+
+function noteCitations(block: Element): void {
+  if (jsonObject(block.get('citations'))['enabled'] === true)
+    block.notes.add(block.at('citations'), 'ignored');
+}
+
+const SOURCE_FIELDS = new Set(['type', 'media_type', 'data', 'url', 'file_id']);
+
+function addImage(block: Element, content: Content): void {
+  const source = block.element('source');
+  source.noteUnknown(SOURCE_FIELDS);
+  content.addImage(readImage(source), null);
+}
+
+function readImage(source: Element): ReturnType<typeof readImageUrl> {
+  switch (source.type) {
+    case 'base64': {
+      const [type, data] = [source.required('media_type'), source.required('data')];
+      asString(type, source.at('media_type'));
+      return readImageData(data, source.at('data'));
+    }
+    case 'url':
+      return readImageUrl(source.required('url'), source.at('url'));
+    case 'file':
+      throw unsupported(source.at('type'), 'refers to a file, and files are not stored; use `base64`');
+    default:
+      throw wrongValue(source.at('type'), 'one of base64, url');
+  }
+}
+
+/** The error for a document whose source is at `path`. */
 function fileRefused(path: string): ServiceError {
-  return unsupported(path, 'must be `text` or `content`, because models read only the text of documents');
+  return unsupported(
+    `${path}.type`,
+    'must be `text` or `content`, because models read only the text of documents',
+  );
 }
 
 /** Returns the content of a result that is an error. Models know no other sign of one. */

@@ -2,12 +2,13 @@ import { ServiceError } from '../../core/errors.ts';
 import { MAX_TOOL_CALLS, type Message, type Role, type ToolCall } from '../../core/generation.ts';
 import type { Field } from '../field.ts';
 import * as fields from './fields.ts';
+import { ChatHistory } from '../chat-history.ts';
+import { partTables, readContent, reader, type Element } from '../elements.ts';
 import { Content, readImageDetail, readImageUrl, textOnly } from '../images.ts';
 import { JsonBudget } from '../../json/json-body.ts';
 import type { Notes } from '../../core/notes.ts';
 import { RequestBody } from '../request-body.ts';
 import { functionOf } from './tools.ts';
-import { Turns } from '../turns.ts';
 import {
   asObject,
   asString,
@@ -26,94 +27,71 @@ export function parseMessages(body: RequestBody): Message[] {
   const value = body.raw(fields.messages);
   if (!Array.isArray(value)) throw wrongType('messages', 'an array', value);
   if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
-  const conversation = new ChatHistory(body.notes);
-  for (const [index, message] of value.entries()) conversation.add(message, index);
-  return conversation.end();
+  const history = new ChatHistory();
+  const budget = new JsonBudget();
+  for (const [index, message] of value.entries())
+    addMessage(history, message, `messages[${index}]`, budget, body.notes);
+  refusePending(history);
+  return history.messagesOrEmpty();
 }
 
-class ChatHistory {
-  readonly #notes: Notes;
-  readonly #budget = new JsonBudget();
-  readonly #turns = new Turns();
-  /** The index of the last message of the assistant. */
-  #assistant = 0;
-
-  constructor(notes: Notes) {
-    this.#notes = notes;
+function addMessage(
+  history: ChatHistory,
+  value: unknown,
+  path: string,
+  budget: JsonBudget,
+  notes: Notes,
+): void {
+  const object = asObject(value, path);
+  const message = new RequestBody(object, fields.FIELDS_OF.chat, notes, 'messages[].', `${path}.`);
+  const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
+  const content = parseContent(message, role, `${path}.content`);
+  const calls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget, notes);
+  const toolCallId = message.read(fields.messageToolCallId);
+  const reasoning = parseReasoning(message, path);
+  const refusal = textOf(message, fields.messageRefusal, path);
+  if (role !== 'assistant' && calls.length > 0) {
+    throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
   }
-
-  add(value: unknown, index: number): void {
-    const path = `messages[${index}]`;
-    const object = asObject(value, path);
-    const message = new RequestBody(object, fields.FIELDS_OF.chat, this.#notes, 'messages[].', `${path}.`);
-    const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
-    const content = this.#content(message, role, `${path}.content`);
-    const calls = parseToolCalls(
-      message.raw(fields.messageToolCalls),
-      `${path}.tool_calls`,
-      this.#budget,
-      this.#notes,
-    );
-    const toolCallId = message.read(fields.messageToolCallId);
-    const reasoning = parseReasoning(message, path);
-    const refusal = textOf(message, fields.messageRefusal, path);
-    if (role !== 'assistant' && calls.length > 0) {
-      throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
+  if (role !== 'tool' && toolCallId !== null) {
+    throw unsupported(`${path}.tool_call_id`, 'is only supported in messages of the role `tool`');
+  }
+  if (role !== 'tool') refusePending(history);
+  switch (role) {
+    case 'system':
+      history.addSystem(textOnly(content));
+      break;
+    case 'user':
+      history.addUser(content);
+      break;
+    case 'assistant': {
+      const turn = history.begin(path);
+      turn.texts.push(textOnly(content), refusal);
+      turn.reasoning.push(reasoning);
+      for (const call of calls) history.addCall(call);
+      break;
     }
-    if (role !== 'tool' && toolCallId !== null) {
-      throw unsupported(`${path}.tool_call_id`, 'is only supported in messages of the role `tool`');
-    }
-    if (role !== 'tool') this.#refusePending();
-    switch (role) {
-      case 'system':
-        this.#turns.addSystem(textOnly(content));
-        break;
-      case 'user':
-        this.#turns.addUser(content);
-        break;
-      case 'assistant': {
-        this.#assistant = index;
-        const turn = this.#turns.begin();
-        turn.texts.push(textOnly(content), refusal);
-        turn.reasoning.push(reasoning);
-        for (const call of calls) this.#turns.addCall(call);
-        break;
+    case 'tool':
+      if (toolCallId === null) throw missing(`${path}.tool_call_id`);
+      if (!history.addResult(toolCallId, content)) {
+        throw unpaired(
+          path,
+          "messages with role 'tool' must be a response to a preceding message with 'tool_calls'. Each call has one response, with its 'tool_call_id'",
+        );
       }
-      case 'tool':
-        if (toolCallId === null) throw missing(`${path}.tool_call_id`);
-        if (!this.#turns.addResult(toolCallId, content)) {
-          throw unpaired(
-            path,
-            "messages with role 'tool' must be a response to a preceding message with 'tool_calls'. Each call has one response, with its 'tool_call_id'",
-          );
-        }
-    }
   }
+}
 
-  end(): Message[] {
-    this.#refusePending();
-    return this.#turns.messagesOrEmpty();
-  }
-
-  /** The assistant can call tools instead of writing text, and tools can return nothing. */
-  #content(message: RequestBody, role: Role, path: string): Content {
-    const value = message.raw(fields.messageContent);
-    if (value === null && (role === 'system' || role === 'user')) throw missing(path);
-    return parseContent(value ?? '', role, path, this.#notes);
-  }
-
-  /**
-   * Refuses calls without a result. The error messages about calls and results are those of OpenAI's API, because agents
-   * match their text.
-   */
-  #refusePending(): void {
-    const { pending } = this.#turns;
-    if (pending.length === 0) return;
-    throw unpaired(
-      `messages[${this.#assistant}]`,
-      `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList(pending)}`,
-    );
-  }
+/**
+ * Refuses calls without a result. The error messages about calls and results are those of OpenAI's API, because agents
+ * match their text.
+ */
+function refusePending({ pending, assistantPath }: ChatHistory): void {
+  if (pending.length === 0) return;
+  throw unpaired(
+    assistantPath,
+    `An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: ${idList(pending)}`,
+  );
 }
 
 const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
@@ -134,22 +112,12 @@ function parseRole(value: unknown, path: string): Role {
   return role;
 }
 
-function parseContent(value: unknown, role: Role, path: string, notes: Notes): Content {
-  const content = new Content('');
-  if (!Array.isArray(value)) {
-    if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
-    content.addText(asString(value, path));
-    return content;
-  }
-  value.forEach((part, index) => addPart(content, part, role, `${path}[${index}]`, notes));
-  return content;
+/** The assistant can call tools instead of writing text, and tools can return nothing. */
+function parseContent(message: RequestBody, role: Role, path: string): Content {
+  const value = message.raw(fields.messageContent);
+  if (value === null && (role === 'system' || role === 'user')) throw missing(path);
+  return readContent(value ?? '', path, message.notes, PARTS_OF[role], new Content(''));
 }
-
-/** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
-const TEXT_FIELDS = new Set(['type', 'text', 'cache_control']);
-const REFUSAL_FIELDS = new Set(['type', 'refusal']);
-const IMAGE_FIELDS = new Set(['type', 'image_url', 'cache_control']);
-const URL_FIELDS = new Set(['url', 'detail']);
 
 /** The content in the parts of OpenAI's and other APIs, such as `input_audio`. */
 const MEDIA = [
@@ -159,50 +127,36 @@ const MEDIA = [
   ['file', 'files'],
 ] as const;
 
-function addPart(content: Content, value: unknown, role: Role, path: string, notes: Notes): void {
-  const part = asObject(value, path);
-  const type = part['type'] ?? null;
-  if (type === null) throw missing(`${path}.type`);
-  if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
-  switch (type) {
-    case 'text': {
-      noteUnknown(part, TEXT_FIELDS, notes, `${path}.`);
-      const text = part['text'] ?? null;
-      if (text === null) throw missing(`${path}.text`);
-      content.addText(asString(text, `${path}.text`));
-      break;
-    }
-    case 'refusal': {
-      noteUnknown(part, REFUSAL_FIELDS, notes, `${path}.`);
-      const refusal = part['refusal'] ?? null;
-      if (refusal === null) throw missing(`${path}.refusal`);
-      content.addText(asString(refusal, `${path}.refusal`));
-      break;
-    }
-    case 'image_url': {
-      noteUnknown(part, IMAGE_FIELDS, notes, `${path}.`);
-      const at = `${path}.image_url`;
-      const image = part['image_url'] ?? null;
-      if (image === null) throw missing(at);
-      const object = asObject(image, at);
-      noteUnknown(object, URL_FIELDS, notes, `${at}.`);
-      const { url = null, detail = null } = object;
-      if (url === null) throw missing(`${at}.url`);
-      content.addImage(readImageUrl(url, `${at}.url`), readImageDetail(detail, `${at}.detail`));
-      break;
-    }
-    default: {
-      if (role === 'tool') {
-        content.leaveOut(path, notes);
-        break;
-      }
-      const media = MEDIA.find(([name]) => type.includes(name))?.[1];
-      const reason = media === undefined ? '' : `; ${media} are not supported`;
-      const refusal = unsupported(`${path}.type`, `must be \`text\` or \`image_url\`${reason}`);
-      if (role !== 'user' || media === undefined) throw refusal;
-      content.leaveOut(path, notes, refusal);
-    }
-  }
+const URL_FIELDS = new Set(['url', 'detail']);
+
+/** `cache_control` is accepted without effect, because agents that also support Anthropic's API send it. */
+const PARTS = partTables(
+  new Map([
+    ['text', reader('text cache_control', (part, content) => content.addText(part.text('text')))],
+    ['refusal', reader('refusal', (part, content) => content.addText(part.text('refusal')))],
+    ['image_url', reader('image_url cache_control', addImage)],
+  ]),
+  (part) => mediaOf(part) !== undefined,
+  partRefused,
+);
+
+const PARTS_OF = { system: PARTS.other, assistant: PARTS.other, user: PARTS.user, tool: PARTS.result };
+
+function addImage(part: Element, content: Content): void {
+  const image = part.element('image_url');
+  image.noteUnknown(URL_FIELDS);
+  const url = readImageUrl(image.required('url'), image.at('url'));
+  content.addImage(url, readImageDetail(image.get('detail'), image.at('detail')));
+}
+
+function mediaOf({ type }: Element): string | undefined {
+  return MEDIA.find(([name]) => type.includes(name))?.[1];
+}
+
+function partRefused(part: Element): ServiceError {
+  const media = mediaOf(part);
+  const reason = media === undefined ? '' : `; ${media} are not supported`;
+  return unsupported(part.at('type'), `must be \`text\` or \`image_url\`${reason}`);
 }
 
 function parseReasoning(message: RequestBody, path: string): string {

@@ -1,271 +1,212 @@
 import { ServiceError } from '../../core/errors.ts';
 import type { Message } from '../../core/generation.ts';
 import type { Notes } from '../../core/notes.ts';
+import { ChatHistory } from '../chat-history.ts';
+import {
+  partTables,
+  readContent,
+  reader,
+  type Element,
+  type ElementReader,
+  type ElementTable,
+} from '../elements.ts';
 import { Content, readImageDetail, readImageUrl, textOnly } from '../images.ts';
 import { JsonBudget } from '../../json/json-body.ts';
 import { idList, parseArguments, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../request-body.ts';
-import { Turns } from '../turns.ts';
 import {
   asList,
-  asObject,
   asString,
   displayName,
   jsonObject,
   missing,
-  noteUnknown,
   unsupported,
   wrongType,
   wrongValue,
-  type JsonObject,
 } from '../../json/values.ts';
 import type { Sealer } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
 import { customArguments, modelName } from './tools.ts';
 
+/** What the items of a request become. */
+interface Conversation {
+  readonly history: ChatHistory;
+  /** System messages before all others. Most templates accept only one. */
+  readonly system: string[];
+  readonly budget: JsonBudget;
+  readonly sealer: Sealer;
+}
+
 /** Parses `instructions` and `input`. Throws a 400 with the path of the field. */
 export function parseInput(body: RequestBody, sealer: Sealer): Message[] {
-  const conversation = new ChatHistory(body.notes, sealer);
+  const { notes } = body;
+  const history = new ChatHistory();
+  const system: string[] = [];
+  const into: Conversation = { history, system, budget: new JsonBudget(), sealer };
   const instructions = body.raw(fields.instructions);
   // OpenAI's API repeats the instructions of a response as items, and accepts them so.
-  if (Array.isArray(instructions)) conversation.addAll(instructions, 'instructions');
+  if (Array.isArray(instructions)) readContent(instructions, 'instructions', notes, ITEMS, into);
   else if (instructions !== null)
-    conversation.addSystem(asString(instructions, 'instructions'), 'instructions');
-  const input = body.raw(fields.input);
-  if (typeof input === 'string') conversation.addUser(asString(input, 'input'));
-  else if (Array.isArray(input)) conversation.addAll(input, 'input');
-  else throw wrongType('input', 'a string or an array of items', input);
-  const messages = conversation.messages();
+    addSystem(asString(instructions, 'instructions'), 'instructions', notes, into);
+  readContent(body.raw(fields.input), 'input', notes, ITEMS, into);
+  const { pending } = history;
+  if (pending.length > 0) {
+    const message = `No tool output found for function call ${idList(pending)}.`;
+    throw new ServiceError('invalid_value', message, { param: 'input' });
+  }
+  const messages = history.messages();
+  if (system.length > 0) messages.unshift({ role: 'system', content: system.join('\n\n') });
   if (messages.length === 0) throw wrongValue('input', 'a string or an array with at least 1 item');
   return messages;
 }
 
-const MESSAGE_FIELDS = new Set(['type', 'id', 'role', 'content', 'status', 'phase']);
-const REASONING_FIELDS = new Set(['type', 'id', 'summary', 'content', 'encrypted_content', 'status']);
-const CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'arguments', 'status']);
-const CUSTOM_CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'namespace', 'input', 'status']);
-const OUTPUT_FIELDS = new Set(['type', 'id', 'call_id', 'output', 'status', 'name']);
-const PART_FIELDS = new Set(['type', 'text', 'annotations', 'logprobs', 'refusal', 'cache_control']);
-const IMAGE_FIELDS = new Set(['type', 'image_url', 'file_id', 'detail', 'cache_control']);
-
-/** Clients refer to items because they take the service for one that stores them. */
-const NOT_STORED =
-  'refers to an item, and items are not stored. Send the items themselves: clients do so with the option `store: false`, which is `providerOptions: { openai: { store: false } }` in the AI SDK';
-
-/** Joins items to messages. */
-class ChatHistory {
-  readonly #notes: Notes;
-  readonly #sealer: Sealer;
-  readonly #budget = new JsonBudget();
-  /** System messages before all others. Most templates accept only one. */
-  readonly #system: string[] = [];
-  readonly #turns = new Turns();
-
-  constructor(notes: Notes, sealer: Sealer) {
-    this.#notes = notes;
-    this.#sealer = sealer;
-  }
-
-  addAll(items: readonly unknown[], path: string): void {
-    items.forEach((item, index) => this.#add(asObject(item, `${path}[${index}]`), `${path}[${index}]`));
-  }
-
-  addUser(text: string): void {
-    this.#turns.addUser({ text, images: [] });
-  }
-
-  /** Templates accept system messages only at the start. Later ones become messages of the user. */
-  addSystem(content: string, path: string): void {
-    if (content === '') return;
-    if (this.#turns.isEmpty) this.#system.push(content);
-    else {
-      this.#notes.add(path, 'sent as a user message (not at the start)');
-      this.addUser(content);
-    }
-  }
-
-  messages(): Message[] {
-    const { pending } = this.#turns;
-    if (pending.length > 0) {
-      const ids = idList(pending);
-      throw new ServiceError('invalid_value', `No tool output found for function call ${ids}.`, {
-        param: 'input',
-      });
-    }
-    const system: Message[] =
-      this.#system.length === 0 ? [] : [{ role: 'system', content: this.#system.join('\n\n') }];
-    return [...system, ...this.#turns.messages()];
-  }
-
-  #add(item: JsonObject, path: string): void {
-    const type = item['type'] ?? ('role' in item ? 'message' : null);
-    if (type === null) throw missing(`${path}.type`);
-    if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
-    switch (type) {
-      case 'message':
-        this.#addMessage(item, path);
-        break;
-      case 'reasoning':
-        this.#addReasoning(item, path);
-        break;
-      case 'function_call': {
-        noteUnknown(item, CALL_FIELDS, this.#notes, `${path}.`);
-        this.#addCall(
-          item,
-          path,
-          parseArguments(item['arguments'] ?? null, `${path}.arguments`, this.#budget),
-        );
-        break;
-      }
-      case 'custom_tool_call': {
-        noteUnknown(item, CUSTOM_CALL_FIELDS, this.#notes, `${path}.`);
-        const input = item['input'] ?? null;
-        if (input === null) throw missing(`${path}.input`);
-        this.#addCall(item, path, customArguments(asString(input, `${path}.input`)));
-        break;
-      }
-      case 'function_call_output':
-      case 'custom_tool_call_output':
-        this.#addOutput(item, path);
-        break;
-      case 'additional_tools':
-        break;
-      case 'item_reference':
-        throw unsupported(path, NOT_STORED);
-      default:
-        this.#notes.add(path, `ignored (${displayName(type)})`);
-    }
-  }
-
-  #addMessage(item: JsonObject, path: string): void {
-    noteUnknown(item, MESSAGE_FIELDS, this.#notes, `${path}.`);
-    const { role = null, content = null } = item;
-    if (role === null) throw missing(`${path}.role`);
-    if (content === null && role !== 'assistant') throw missing(`${path}.content`);
-    const parts = this.#content(content ?? '', `${path}.content`, role === 'user' ? 'user' : null);
-    switch (role) {
-      case 'user':
-        this.#turns.addUser(parts);
-        break;
-      case 'system':
-      case 'developer':
-        this.addSystem(textOnly(parts), path);
-        break;
-      case 'assistant':
-        this.#turns.turn().texts.push(textOnly(parts));
-        break;
-      default:
-        if (typeof role !== 'string') throw wrongType(`${path}.role`, 'a string', role);
-        throw wrongValue(`${path}.role`, 'one of user, assistant, system, developer');
-    }
-  }
-
-  #addReasoning(item: JsonObject, path: string): void {
-    noteUnknown(item, REASONING_FIELDS, this.#notes, `${path}.`);
-    const text = this.#sealed(item, path) || textsOf(item, 'content', path) || textsOf(item, 'summary', path);
-    // An item without text must not begin a message.
-    if (text !== '') this.#turns.turn().reasoning.push(text);
-  }
-
-  #sealed(item: JsonObject, path: string): string {
-    const at = `${path}.encrypted_content`;
-    const sealed = asString(item['encrypted_content'] ?? '', at);
-    const text = sealed === '' ? '' : this.#sealer.open(sealed);
-    if (text !== null) return text;
-    const message = `\`${at}\` was not created by this service for your account, or it was changed. Send the reasoning item as you received it, or leave it out.`;
-    throw new ServiceError('invalid_encrypted_content', message, { param: at });
-  }
-
-  #addCall(item: JsonObject, path: string, text: string): void {
-    const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
-    const namespace = item['namespace'] ?? null;
-    const name = modelName({
-      name: parseCalledName(item['name'] ?? null, `${path}.name`),
-      namespace: namespace === null ? null : parseCalledName(namespace, `${path}.namespace`),
-    });
-    if (!this.#turns.addCall({ id, name, arguments: text }))
-      throw wrongValue(`${path}.call_id`, 'unique among the calls without an output');
-  }
-
-  #addOutput(item: JsonObject, path: string): void {
-    noteUnknown(item, OUTPUT_FIELDS, this.#notes, `${path}.`);
-    const id = parseCallId(item['call_id'] ?? null, `${path}.call_id`);
-    const content = this.#content(item['output'] ?? '', `${path}.output`, 'result');
-    if (!this.#turns.addResult(id, content)) {
-      const message = `No tool call found for function call output with call_id ${idList([id])}.`;
-      throw new ServiceError('invalid_value', message, { param: `${path}.call_id` });
-    }
-  }
-
-  #content(value: unknown, path: string, of: 'user' | 'result' | null): Content {
-    const content = new Content('');
-    if (!Array.isArray(value)) {
-      if (typeof value !== 'string') throw wrongType(path, 'a string or an array of parts', value);
-      content.addText(asString(value, path));
-      return content;
-    }
-    value.forEach((element, index) => {
-      const at = `${path}[${index}]`;
-      const part = asObject(element, at);
-      const { type = null } = part;
-      if (type === null) throw missing(`${at}.type`);
-      if (typeof type !== 'string') throw wrongType(`${at}.type`, 'a string', type);
-      if (type === 'input_image') this.#addImage(content, part, at);
-      else if (of === 'result' && !PARTS.has(type)) content.leaveOut(at, this.#notes);
-      else if (of === 'user' && isFile(type)) content.leaveOut(at, this.#notes, partRefused(type, at));
-      else content.addText(this.#text(part, type, at));
-    });
-    return content;
-  }
-
-  #addImage(content: Content, part: JsonObject, path: string): void {
-    noteUnknown(part, IMAGE_FIELDS, this.#notes, `${path}.`);
-    const { image_url: url = null, file_id: file = null, detail = null } = part;
-    if (file !== null)
-      throw unsupported(`${path}.file_id`, 'refers to a file, and files are not stored; send `image_url`');
-    if (url === null) throw missing(`${path}.image_url`);
-    content.addImage(readImageUrl(url, `${path}.image_url`), readImageDetail(detail, `${path}.detail`));
-  }
-
-  #text(part: JsonObject, type: string, path: string): string {
-    const field = PARTS.get(type);
-    if (field === undefined) throw partRefused(type, path);
-    noteUnknown(part, PART_FIELDS, this.#notes, `${path}.`);
-    const text = part[field] ?? null;
-    if (text === null) throw missing(`${path}.${field}`);
-    return asString(text, `${path}.${field}`);
+/** Templates accept system messages only at the start. Later ones become messages of the user. */
+function addSystem(text: string, path: string, notes: Notes, { history, system }: Conversation): void {
+  if (text === '') return;
+  if (history.isEmpty) system.push(text);
+  else {
+    notes.add(path, 'sent as a user message (not at the start)');
+    history.addUser({ text, images: [] });
   }
 }
 
-/** The fields with the text of a part, by its type. */
-const PARTS: ReadonlyMap<string, string> = new Map([
-  ['input_text', 'text'],
-  ['output_text', 'text'],
-  ['text', 'text'],
-  ['refusal', 'refusal'],
-]);
+/** Clients refer to items because they take the service for one that stores them. */
+function refuseReference({ path }: Element): never {
+  const why =
+    'refers to an item, and items are not stored. Send the items themselves: clients do so with the option `store: false`, which is `providerOptions: { openai: { store: false } }` in the AI SDK';
+  throw unsupported(path, why);
+}
 
-const MEDIA = ['image', 'audio', 'file'] as const;
+const OUTPUT = reader('id call_id output status name', addOutput);
 
-/** Whether a part that is not text is a file, such as a PDF. */
-const isFile = (type: string): boolean => !PARTS.has(type) && MEDIA.some((media) => type.includes(media));
+const ITEMS: ElementTable<Conversation> = {
+  noun: 'items',
+  readers: new Map([
+    ['message', reader('id role content status phase', addMessage)],
+    ['reasoning', reader('id summary content encrypted_content status', addReasoning)],
+    ['function_call', reader('id call_id name namespace arguments status', addFunctionCall)],
+    ['custom_tool_call', reader('id call_id name namespace input status', addCustomCall)],
+    ['function_call_output', OUTPUT],
+    ['custom_tool_call_output', OUTPUT],
+    ['additional_tools', () => {}],
+    ['item_reference', refuseReference],
+  ]),
+  other: ({ type, path, notes }) => notes.add(path, `ignored (${displayName(type)})`),
+  addText: (text, { history }) => history.addUser({ text, images: [] }),
+  typeOf: (item) => (item.get('type') === null && item.has('role') ? 'message' : item.type),
+};
 
-function partRefused(type: string, path: string): ServiceError {
+function addMessage(item: Element, into: Conversation): void {
+  const role = item.required('role');
+  const content = role === 'assistant' ? (item.get('content') ?? '') : item.required('content');
+  const table = role === 'user' ? PARTS.user : PARTS.other;
+  const parts = readContent(content, item.at('content'), item.notes, table, new Content(''));
+  switch (role) {
+    case 'user':
+      into.history.addUser(parts);
+      break;
+    case 'system':
+    case 'developer':
+      addSystem(textOnly(parts), item.path, item.notes, into);
+      break;
+    case 'assistant':
+      into.history.turn().texts.push(textOnly(parts));
+      break;
+    default:
+      if (typeof role !== 'string') throw wrongType(item.at('role'), 'a string', role);
+      throw wrongValue(item.at('role'), 'one of user, assistant, system, developer');
+  }
+}
+
+function addReasoning(item: Element, { history, sealer }: Conversation): void {
+  const text = unsealed(item, sealer) || textsOf(item, 'content') || textsOf(item, 'summary');
+  // An item without text must not begin a message.
+  if (text !== '') history.turn().reasoning.push(text);
+}
+
+function unsealed(item: Element, sealer: Sealer): string {
+  const sealed = item.optionalText('encrypted_content');
+  const text = sealed === '' ? '' : sealer.open(sealed);
+  if (text !== null) return text;
+  const param = item.at('encrypted_content');
+  const message = `\`${param}\` was not created by this service for your account, or it was changed. Send the reasoning item as you received it, or leave it out.`;
+  throw new ServiceError('invalid_encrypted_content', message, { param });
+}
+
+function addFunctionCall(item: Element, into: Conversation): void {
+  addCall(item, parseArguments(item.get('arguments'), item.at('arguments'), into.budget), into);
+}
+
+function addCustomCall(item: Element, into: Conversation): void {
+  addCall(item, customArguments(item.text('input')), into);
+}
+
+function addCall(item: Element, text: string, { history }: Conversation): void {
+  const id = parseCallId(item.get('call_id'), item.at('call_id'));
+  const namespace = item.get('namespace');
+  const name = modelName({
+    name: parseCalledName(item.get('name'), item.at('name')),
+    namespace: namespace === null ? null : parseCalledName(namespace, item.at('namespace')),
+  });
+  if (!history.addCall({ id, name, arguments: text }))
+    throw wrongValue(item.at('call_id'), 'unique among the calls without an output');
+}
+
+function addOutput(item: Element, { history }: Conversation): void {
+  const id = parseCallId(item.get('call_id'), item.at('call_id'));
+  const output = item.get('output') ?? '';
+  const content = readContent(output, item.at('output'), item.notes, PARTS.result, new Content(''));
+  if (!history.addResult(id, content)) {
+    const message = `No tool call found for function call output with call_id ${idList([id])}.`;
+    throw new ServiceError('invalid_value', message, { param: item.at('call_id') });
+  }
+}
+
+/** Reads parts that have their text in this field. */
+const textIn = (field: string): ElementReader<Content> =>
+  reader('text annotations logprobs refusal cache_control', (part, content) =>
+    content.addText(part.text(field)),
+  );
+
+const PARTS = partTables(
+  new Map([
+    ['input_text', textIn('text')],
+    ['output_text', textIn('text')],
+    ['text', textIn('text')],
+    ['refusal', textIn('refusal')],
+    ['input_image', reader('image_url file_id detail cache_control', addImage)],
+  ]),
+  isFile,
+  partRefused,
+);
+
+function addImage(part: Element, content: Content): void {
+  if (part.get('file_id') !== null)
+    throw unsupported(part.at('file_id'), 'refers to a file, and files are not stored; send `image_url`');
+  const url = readImageUrl(part.required('image_url'), part.at('image_url'));
+  content.addImage(url, readImageDetail(part.get('detail'), part.at('detail')));
+}
+
+/** Whether a part of an unknown type is a file, such as a PDF. */
+function isFile({ type }: Element): boolean {
+  return /image|audio|file/.test(type);
+}
+
+function partRefused(part: Element): ServiceError {
   return unsupported(
-    path,
-    isFile(type)
-      ? `is not text; models cannot read a part of the type \`${displayName(type)}\` here`
+    part.path,
+    isFile(part)
+      ? `is not text; models cannot read a part of the type \`${displayName(part.type)}\` here`
       : 'must be a part with text or an image',
   );
 }
 
 /** Returns the texts of the parts in a field of a reasoning item. */
-function textsOf(item: JsonObject, field: string, path: string): string {
-  const value = item[field] ?? null;
-  if (value !== null && !Array.isArray(value))
-    throw wrongType(`${path}.${field}`, 'an array of parts', value);
+function textsOf(item: Element, field: string): string {
+  const value = item.get(field);
+  if (value !== null && !Array.isArray(value)) throw wrongType(item.at(field), 'an array of parts', value);
   const texts = asList(value).map((part, index) => {
-    const at = `${path}.${field}[${index}].text`;
+    const at = `${item.at(field)}[${index}].text`;
     const text = jsonObject(part)['text'] ?? null;
     if (text === null) throw missing(at);
     return asString(text, at);

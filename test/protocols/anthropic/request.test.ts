@@ -44,6 +44,25 @@ const turn = (content: string | null, toolCalls: object[] = [], reasoning: strin
   toolCalls,
 });
 
+test('an unknown field of a block is noted once', () => {
+  const text = { type: 'text', text: 'A', new_field: 1 };
+  const result = { type: 'tool_result', tool_use_id: 'a', content: [text] };
+  const call = { type: 'tool_use', id: 'a', name: 'f', input: {} };
+  const { notes } = read({
+    system: [text],
+    messages: [
+      { role: 'assistant', content: [call, text] },
+      { role: 'user', content: [result, text] },
+    ],
+  });
+  assert.deepEqual(notes, [
+    'system[0].new_field ignored (unknown field)',
+    'messages[0].content[1].new_field ignored (unknown field)',
+    'messages[1].content[0].content[0].new_field ignored (unknown field)',
+    'messages[1].content[1].new_field ignored (unknown field)',
+  ]);
+});
+
 test('the system prompt comes first, as a text or as blocks, without the billing header', () => {
   assert.deepEqual(read({ system: 'Be brief.' }).messages[0], { role: 'system', content: 'Be brief.' });
   const { messages, notes } = read({

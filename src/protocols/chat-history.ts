@@ -19,7 +19,7 @@ interface Turn {
  * message between them are one assistant message, and the results of calls follow the message with the calls, in their
  * order. Parts without text, and system messages without text, change nothing.
  */
-export class Turns {
+export class ChatHistory {
   readonly #entries: (Message | Turn)[] = [];
   /** The turn that the next parts of the assistant belong to. */
   #open: Turn | null = null;
@@ -27,6 +27,8 @@ export class Turns {
   readonly #pending = new Map<string, Turn>();
   /** The error for a file in the newest message of the user; null: none. */
   #refusal: ServiceError | null = null;
+  /** The path of the last message of the assistant, in languages that have such messages; '' if there is none. */
+  assistantPath = '';
 
   get isEmpty(): boolean {
     return this.#entries.length === 0;
@@ -54,14 +56,15 @@ export class Turns {
     this.#entries.push({ role: 'user', content, ...imagesField(images) });
   }
 
-  /** Begins an assistant message, even after another one. */
-  begin(): Pick<Turn, 'texts' | 'reasoning'> {
+  /** Begins the assistant message at this path, even after another one. */
+  begin(path: string): Pick<Turn, 'texts' | 'reasoning'> {
     this.#open = null;
-    return this.#turn();
+    return this.turn(path);
   }
 
   /** Returns the assistant message that the next part belongs to. */
-  turn(): Pick<Turn, 'texts' | 'reasoning'> {
+  turn(path = this.assistantPath): Pick<Turn, 'texts' | 'reasoning'> {
+    this.assistantPath = path;
     return this.#turn();
   }
 
