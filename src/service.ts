@@ -22,7 +22,6 @@ import { FIRST_MIGRATION } from './database/migrations.ts';
 import { ScheduledBackups } from './database/scheduled-backups.ts';
 import { ServiceLock } from './database/service-lock.ts';
 import type { EmbeddedReplica } from './serving/embedded-replica.ts';
-import type { StartEngine } from './engine/engine-process.ts';
 import { recommendedModel, type RecommendedModel } from './models/recommended-model.ts';
 import { conversationSettings } from './serving/embedded-replica.ts';
 import { deleteAbandoned } from './engine/llama/conversations/store-directory.ts';
@@ -69,8 +68,6 @@ export interface ServiceOptions {
   clock?: KeyClock;
   /** By default, scrypt. */
   passwords?: PasswordHasher;
-  /** By default, engines are child processes. */
-  startEngine?: StartEngine;
   /** Stops waiting to migrate the database. */
   signal?: AbortSignal;
   /** Whether it checks for alerts, deletes old rows and records changes of plans. Default: true. */
@@ -363,7 +360,7 @@ async function openServiceDatabase({ config, log, signal }: ServiceOptions): Pro
 
 /** Creates the models, which are not started yet. */
 async function openModels(
-  { config, secrets, env, startEngine, log }: ServiceOptions,
+  { config, secrets, env, log }: ServiceOptions,
   database: Database,
   router: Router,
 ): Promise<ModelRegistry> {
@@ -376,7 +373,6 @@ async function openModels(
     store: new ModelStore({ home: config.home, log, env }),
     env,
     sockets,
-    startEngine,
     log,
     router,
   });

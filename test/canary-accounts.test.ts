@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { RedisClient } from '@redis/client';
 import { Client } from 'pg';
-import { scripted, type Directive } from '../src/engine/scripted/options.ts';
+import { scripted, type Directive } from './support/scripted-engine/directive.ts';
 import { chat, MODEL, runCli, scriptedYaml, spawnService, until, type ServiceProcess } from './harness.ts';
 import { requestText, Wire } from './http/wire.ts';
 import { Management, type Caller } from './management.ts';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { createKeyText } from '../src/accounts/key-format.ts';
 import { ENGINE_PROTOCOL } from '../src/engine/engine-protocol.ts';
-import { scripted, type Directive } from '../src/engine/scripted/options.ts';
+import { scripted, type Directive } from './support/scripted-engine/directive.ts';
 import { NO_END } from './support/default-model.ts';
 import { runCli, spawnService, temporaryFolder, until } from './harness.ts';
 import { requestText, Wire } from './http/wire.ts';

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import type { CliCall, ProcessResult } from './harness.ts';
+import './support/scripted-engine/register.ts';
 
 const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 

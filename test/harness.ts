@@ -13,6 +13,7 @@ import { isReady } from '../src/routing/readiness.ts';
 import type { Service, ServiceOptions } from '../src/service.ts';
 import { dropSettings } from './support/environment.ts';
 import { memoryFolder } from './support/memory-folder.ts';
+import { REGISTER } from './support/scripted-engine/options.ts';
 import { createSqlite } from './support/sqlite-template.ts';
 
 dropSettings();
@@ -65,10 +66,7 @@ const CHEAP_PASSWORDS: PasswordHasher = {
   verify: async (hash, password) => hash === createHash('sha256').update(password).digest('hex'),
 };
 
-export interface TestServiceOptions extends Pick<ServiceOptions, 'clock' | 'passwords'> {
-  /** Whether scripted engines are child processes, which a test can pause or kill. Default: they run in this process. */
-  engineProcesses?: boolean;
-}
+export type TestServiceOptions = Pick<ServiceOptions, 'clock' | 'passwords'>;
 
 /** Starts a service in this process with a new data directory, and waits until it is ready. */
 export async function startService(
@@ -88,13 +86,13 @@ export async function startService(
 export async function openService(
   yaml = scriptedYaml(),
   env: NodeJS.ProcessEnv = {},
-  { engineProcesses = false, passwords = CHEAP_PASSWORDS, clock }: TestServiceOptions = {},
+  { passwords = CHEAP_PASSWORDS, clock }: TestServiceOptions = {},
 ): Promise<OpenedService> {
   // Loaded on first use, because many test files only start processes.
-  const [{ Service }, { startEngineInProcess }, { loadConfig, loadSecrets }, { prepareHome }, { openLog }] =
+  const [{ Service }, { runScriptedInProcess }, { loadConfig, loadSecrets }, { prepareHome }, { openLog }] =
     await Promise.all([
       import('../src/service.ts'),
-      import('./support/in-process-engine.ts'),
+      import('./support/scripted-engine/in-process.ts'),
       import('../src/config/load.ts'),
       import('../src/config/home.ts'),
       import('../src/support/log.ts'),
@@ -123,9 +121,8 @@ export async function openService(
   });
   const log = openLog(config.file.logLevel, destination);
   const secrets = loadSecrets(config, all);
-  const options: ServiceOptions = { config, secrets, env: all, log, clock, passwords };
-  if (!engineProcesses) options.startEngine = startEngineInProcess;
-  const service = owned.use(await Service.open(options));
+  runScriptedInProcess();
+  const service = owned.use(await Service.open({ config, secrets, env: all, log, clock, passwords }));
   const kept = owned.move();
   return {
     service,
@@ -216,7 +213,8 @@ export async function spawnService(
   await writeFile(file, yaml);
   const home = join(folder, 'home');
   const all = { ...process.env, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: file, ...env };
-  const child = spawn(process.execPath, [main, 'serve'], { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
+  const args = ['--import', REGISTER, main, 'serve'];
+  const child = spawn(process.execPath, args, { env: all, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = new Promise<number | NodeJS.Signals>((resolve) => {
     child.once('close', (code, signal) => resolve(signal ?? code ?? 0));
   });

@@ -88,7 +88,7 @@ test('files that leave their process as it was share one with others, but not th
   for (const file of ['nearest', 'http/aliases', 'accounts/keys', 'commands/keys'])
     assert.ok(sharesProcess(`test/${file}.test.ts`), file);
   // The environment, a mock, a child process, a signal, and a paused engine.
-  for (const file of ['http/keys', 'openai/json-thread', 'faults/stop', 'faults/storage', 'http/queue'])
+  for (const file of ['http/keys', 'json/json-thread', 'faults/stop', 'faults/storage', 'http/queue'])
     assert.ok(!sharesProcess(`test/${file}.test.ts`), file);
 
   await using folder = await temporaryFolder();

@@ -31,7 +31,10 @@ const FIXTURES: ReadonlySet<string> = new Set([
   'test/harness.ts',
   'test/support/environment.ts',
   'test/support/fast-check.ts',
-  'test/support/in-process-engine.ts',
+  'test/support/scripted-engine/engine.ts',
+  'test/support/scripted-engine/in-process.ts',
+  'test/support/scripted-engine/options.ts',
+  'test/support/scripted-engine/serve.ts',
   'test/support/server-process.ts',
   'test/support/servers.ts',
 ]);

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { scripted, type ScriptedCall } from '../src/engine/scripted/options.ts';
+import { scripted, type ScriptedCall } from '../test/support/scripted-engine/directive.ts';
 import {
   MODEL,
   run,

@@ -1,4 +1,4 @@
-import { scripted, type Directive } from '../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../test/support/scripted-engine/directive.ts';
 import type { CallerKey, DisconnectPoint, TortureRequest } from './records.ts';
 import { FALSE_USAGE_MODEL } from './configuration.ts';
 import { FALSE_USAGE_NAMES, falseUsageRequest } from './false-usage.ts';

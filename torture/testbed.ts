@@ -13,6 +13,7 @@ import { startAlertReceiver, type AlertReceiver } from './alerts.ts';
 import { configuration, REPLICA_MODEL, REPLICAS, WEBHOOK_SECRET } from './configuration.ts';
 import { openDisk, type Disk } from './disk.ts';
 import { Program } from '../test/support/program.ts';
+import { REGISTER, SERVE_SCRIPTED } from '../test/support/scripted-engine/options.ts';
 
 const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
 
@@ -99,24 +100,17 @@ export async function startTestbed({ database, instances: count, stop }: Testbed
     const logFile = join(folder, `${name}.log`);
     // Compiling is half of the cost of starting the program.
     const all = { NODE_COMPILE_CACHE: join(folder, 'compiled'), ...process.env, ...env };
-    const program = owned.use(new Program({ args: [MAIN, ...args], env: all, logFile }));
+    const program = owned.use(new Program({ args, env: all, logFile }));
     program.up();
     return program;
   };
   const engines = replicaPorts.map((port, index) => ({
     port,
-    program: start(`engine-${index}`, [
-      'engine',
-      'scripted',
-      '--model',
-      REPLICA_MODEL,
-      '--port',
-      String(port),
-    ]),
+    program: start(`engine-${index}`, [SERVE_SCRIPTED, '--model', REPLICA_MODEL, '--port', String(port)]),
   }));
   const instances = ports.map((port, index) => ({
     url: `http://127.0.0.1:${port}`,
-    program: start(`instance-${index}`, ['serve'], {
+    program: start(`instance-${index}`, ['--import', REGISTER, MAIN, 'serve'], {
       SLUICE_CONFIG: config,
       // Instances on PostgreSQL have separate data directories.
       SLUICE_HOME: postgres ? join(folder, `home-${index}`) : home,

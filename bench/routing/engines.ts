@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { sendJson } from '../../src/engine/server.ts';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { ScriptedEngine } from '../../test/support/scripted-engine/engine.ts';
 import { Notes } from '../../src/core/notes.ts';
 import { CHAT } from '../../src/protocols/openai/protocols.ts';
 

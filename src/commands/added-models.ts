@@ -10,12 +10,11 @@ import { ServiceError } from '../core/errors.ts';
 import { modelNamed } from '../support/nearest.ts';
 import { findModel } from '../models/catalog.ts';
 import { fileSize } from '../models/disk.ts';
-import { scriptedOptions } from '../models/source.ts';
 import type { LocalModel, ModelStore } from '../models/store.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { defineModel, keepNode, nodeOf, ModelTable, type StoredModel } from '../serving/model-table.ts';
 import { checkFit, footprintOf, plannedOf } from '../serving/memory-fit.ts';
-import { managedPath, sourceOf } from '../serving/model-details.ts';
+import { sourceOf } from '../serving/model-details.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, print, printJson, printTable } from './output.ts';
 
@@ -184,7 +183,7 @@ export async function servedFiles(store: ModelStore): Promise<LocalModel[]> {
   const config = await loadConfig(process.env, 'none');
   const found = [...config.file.models, ...(await readAdded(config))].map(async (model) => {
     const source = model.replicas ? null : sourceOf(model);
-    if (source === null || scriptedOptions(source) !== null || managedPath(source, store) !== null) return [];
+    if (source === null || store.managedPath(source) !== null) return [];
     const local = await store.find(source).catch(() => null);
     return local === null ? [] : [{ ...local, id: model.id }];
   });
@@ -229,10 +228,10 @@ export async function removeAdded(
   note(`Removed the model ${id}. A running service stops serving it now.`);
   if (stored.config.replicas) return { source: null, usedBy: null };
   const source = sourceOf(stored.config);
-  const path = managedPath(source, store);
+  const path = store.managedPath(source);
   const others = [...config.file.models, ...(await table.read()).models.map((model) => model.config)];
   const user = others.find(
-    (other) => path !== null && !other.replicas && managedPath(sourceOf(other), store) === path,
+    (other) => path !== null && !other.replicas && store.managedPath(sourceOf(other)) === path,
   );
   return { source, usedBy: user?.id ?? null };
 }

@@ -77,12 +77,12 @@ async function check(file?: string): Promise<void> {
 
 /** Returns errors about embedded models without a valid source. `doctor` checks whether the files exist. */
 async function modelErrors({ file }: Config): Promise<string[]> {
-  const [{ CATALOG, findModel }, { parseSource, scriptedOptions, SourceError }] = await Promise.all([
+  const [{ CATALOG, findModel }, { parseSource, SourceError }] = await Promise.all([
     import('../models/catalog.ts'),
     import('../models/source.ts'),
   ]);
   return file.models.flatMap(({ id, engine }) => {
-    if (engine === undefined || scriptedOptions(engine.file) !== null) return [];
+    if (engine === undefined) return [];
     if (engine.file === undefined) {
       if (findModel(id) !== null) return [];
       const near = didYouMean(

@@ -27,7 +27,6 @@ import { SILENT } from '../support/log.ts';
 import { findModel, plannedModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
 import { PIP_COMMANDS } from '../models/pip-source.ts';
-import { scriptedOptions } from '../models/source.ts';
 import { ModelStore } from '../models/store.ts';
 import { DatabaseError, asPostgresError } from '../database/errors.ts';
 import { assertInPlace } from '../database/sqlite-files.ts';
@@ -234,7 +233,6 @@ export async function checkModels(config: Config): Promise<Finding[]> {
 async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promise<Finding[]> {
   const subject = 'model';
   if (engine === undefined) return [good(subject, `${id}: served by replicas`)];
-  if (scriptedOptions(engine.file) !== null) return [good(subject, `${id}: scripted`)];
   try {
     const file = await store.resolve(id, engine.file);
     if (file !== null) {

@@ -5,7 +5,6 @@ import { isPort, PORT_FORM } from '../config/address.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KV_CACHES, type KvCache } from '../models/memory.ts';
 import type { OpenedEngine } from '../engine/llama/open-engine.ts';
-import type { ScriptedOptions } from '../engine/scripted/options.ts';
 import { becomeEngineProcess } from '../engine/engine-process.ts';
 import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
 import { openLog } from '../support/log.ts';
@@ -13,7 +12,7 @@ import { Secret } from '../support/secret.ts';
 import { exitOnSignals } from './interruptible.ts';
 import { messageOf } from '../support/thrown.ts';
 
-interface ServeFlags {
+export interface ServeFlags {
   host: string;
   port: number;
   model: string;
@@ -22,56 +21,12 @@ interface ServeFlags {
   choices: number;
 }
 
-/** `sluice engine scripted|llama`: runs one engine as a replica for a service on this or another machine. */
+/** `sluice engine llama`: runs one engine as a replica for a service on this or another machine. */
 export function register(program: Command): void {
   const engine = program
     .command('engine')
     .description('Run one engine as a replica for a service on this or another machine.');
-  registerScripted(engine);
   registerLlama(engine);
-}
-
-function registerScripted(parent: Command): void {
-  const command = parent
-    .command('scripted')
-    .description('Serve deterministic text to services without a model, for tests and load tests.')
-    .option('--model <id>', 'model ID that requests use', 'sluice/scripted')
-    .option('--slots <count>', 'number of requests that generate at the same time', positiveInteger, 8)
-    .option('--queue <count>', 'number of requests that can wait for a slot', wholeNumber, 1024)
-    .option(
-      '--context-tokens <count>',
-      'context length: tokens of prompt and completion together',
-      positiveInteger,
-      4096,
-    )
-    .option(
-      '--tokens <count>',
-      'completion length in tokens, if no limit or stop sequence ends it earlier',
-      wholeNumber,
-      16,
-    )
-    .option('--token-ms <ms>', 'time between tokens, in milliseconds', wholeNumber, 0)
-    .option(
-      '--prefill-ms <ms>',
-      'time from getting a slot to the first token, in milliseconds',
-      wholeNumber,
-      0,
-    )
-    .option('--load-ms <ms>', 'start-up time, in milliseconds', wholeNumber, 0);
-  withServeOptions(command).action(async (flags: ServeFlags & ScriptedOptions) => {
-    const [{ ScriptedEngine }, { injectFaults }, { setTimeout: sleep }] = await Promise.all([
-      import('../engine/scripted/engine.ts'),
-      import('../engine/scripted/fault-injection.ts'),
-      import('node:timers/promises'),
-    ]);
-    const { slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs } = flags;
-    {
-      using _ = interruptibleAsInit();
-      await sleep(loadMs);
-    }
-    const engine = new ScriptedEngine({ slots, queue, contextTokens, tokens, tokenMs, prefillMs, loadMs });
-    await serve(engine, flags, { beforeResponse: injectFaults });
-  });
 }
 
 interface LlamaFlags {
@@ -122,7 +77,7 @@ function registerLlama(parent: Command): void {
       process.stderr.write(`The engine failed: ${String(error)}\n`);
       process.exit(1);
     });
-    await serve(engine, flags, {});
+    await serve(engine, flags);
   });
 }
 
@@ -148,7 +103,7 @@ function interruptibleAsInit(): Disposable | null {
   return process.pid === 1 ? exitOnSignals() : null;
 }
 
-function withServeOptions(command: Command): Command {
+export function withServeOptions(command: Command): Command {
   return command
     .option('--host <address>', 'address to listen on', '127.0.0.1')
     .option('--port <port>', 'port to listen on; 0 picks a free port, which is printed', portNumber, 0)
@@ -163,10 +118,10 @@ function withServeOptions(command: Command): Command {
 /**
  * Starts the server and prints its address. After SIGTERM or SIGINT, lets running requests finish, then exits with 0.
  */
-async function serve(
+export async function serve(
   engine: Engine,
   flags: ServeFlags,
-  more: Pick<EngineServerOptions, 'beforeResponse'>,
+  more: Pick<EngineServerOptions, 'beforeResponse'> = {},
 ): Promise<void> {
   const server = await serveEngine(
     engine,

@@ -191,7 +191,7 @@ const engine = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, a path (relative to the configuration file), or `scripted:` for a test engine without a model. Default: the file that the catalog has for this ID.',
+      'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, or a path (relative to the configuration file). Default: the file that the catalog has for this ID.',
     ),
   slots: z
     .int()

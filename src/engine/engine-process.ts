@@ -53,14 +53,14 @@ export interface EngineProcess {
   ): unknown;
 }
 
-/** Starts an engine. `program` is the path of its main module, and `argument` its only argument. */
-export type StartEngine = (program: string, argument: string) => EngineProcess;
+/** Starts an engine with its only argument. */
+export type StartEngine = (argument: string) => EngineProcess;
 
-/** Starts an engine as a child process. */
-export const startEngineProcess: StartEngine = (program, argument) => {
+/** Starts an engine as a child process. `program` is the path of its main module. */
+export function startEngineProcess(program: string, argument: string): EngineProcess {
   const { file, args, env } = engineCommand([program, argument]);
   return spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
-};
+}
 
 /**
  * Starts this program again as the process of an engine, with the same process ID, unless it is one already. `decodes`: how

@@ -38,7 +38,7 @@ export interface EngineServerOptions {
   log: Log;
   /** Maximum request body, in bytes; larger ones get 413. Default: 64 MiB; none on a socket, as the service has one. */
   bodyBytes?: number;
-  /** Called before the response is written. The scripted engine injects faults here. */
+  /** Called before the response is written. Tests inject faults here. */
   beforeResponse?: (request: GenerationRequest, response: ServerResponse) => void;
 }
 

@@ -39,17 +39,6 @@ export interface PipSource {
   wheelBytes: number;
 }
 
-const SCRIPTED = /^scripted:(\{.*\})?$/s;
-
-/**
- * Returns the options of a scripted engine, which needs no file, as JSON; null for any other `engine.file`. The text is
- * `scripted:`, optionally followed by the options.
- */
-export function scriptedOptions(file: string | undefined): string | null {
-  const found = SCRIPTED.exec(file ?? '');
-  return found && (found[1] ?? '{}');
-}
-
 /** Thrown for a text that is not a valid model source. */
 export class SourceError extends Error {
   constructor(text: string, expected: string) {

@@ -96,11 +96,16 @@ export class ModelStore {
 
   /**
    * Returns the path of the first file of a model, which may not be downloaded yet. Returns null for a file outside the
-   * models folder.
+   * models folder, which must not be deleted, and for a name that no longer is a model.
    */
   managedPath(name: string): string | null {
-    const [file] = this.#resolveName(name).files;
-    return file !== undefined && this.#isInFolder(file) ? file : null;
+    try {
+      const [file] = this.#resolveName(name).files;
+      return file !== undefined && this.#isInFolder(file) ? file : null;
+    } catch (error) {
+      if (error instanceof PullError || error instanceof SourceError) return null;
+      throw error;
+    }
   }
 
   /**

@@ -3,17 +3,15 @@ import { dirname, extname, join } from 'node:path';
 import type { ConfigFile, EngineConfig } from '../config/schema.ts';
 import type { Log, LogLevel } from '../support/log.ts';
 import type { OnProgress } from '../models/progress.ts';
-import { scriptedOptions } from '../models/source.ts';
 import type { ChildSettings } from '../engine/child.ts';
+import { otherModel, type OtherModel } from '../engine/other-engines.ts';
 import { embeddedName } from '../config/model.ts';
 import { HttpReplicaClient } from '../replicas/replica-client.ts';
 import type { EngineState, MemoryShortage, ReplicaCapacity, ReplicaClient } from '../replicas/replica.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import type { LlamaOptions } from '../engine/llama/load-model.ts';
 import { deleteAbandoned, type StoreSettings } from '../engine/llama/conversations/store-directory.ts';
-import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';
 import { EMPTY_REPORT, type ReplicaReport } from '../replicas/replica-report.ts';
-import type { StartEngine } from '../engine/engine-process.ts';
 import { Supervisor } from './supervisor.ts';
 import { messageOf } from '../support/thrown.ts';
 
@@ -35,8 +33,6 @@ export interface EmbeddedOptions {
   reserve(request: MemoryRequest): Promise<MemoryGrant | null>;
   /** Describes a model that has not been loaded yet. Null if its file cannot be read. */
   describe(): Promise<ModelDescription | null>;
-  /** By default, the engine is a child process. */
-  startEngine?: StartEngine | undefined;
   log: Log;
 }
 
@@ -275,9 +271,9 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   async #run(signal: AbortSignal): Promise<void> {
     await this.#exited;
-    const { modelId, socketPath, maxChoices, logLevel, timeouts, startEngine, log } = this.#options;
-    const scripted = scriptedOptions(this.#engineConfig.file);
-    const options = scripted === null ? await this.#llamaOptions(signal) : this.#withDefaults(scripted);
+    const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
+    const other = otherModel(this.#engineConfig);
+    const options = other?.options ?? (await this.#llamaOptions(signal));
     if (signal.aborted) return;
     using grant = await this.#options.reserve({
       cause: () => this.#cause,
@@ -296,21 +292,15 @@ export class EmbeddedReplica implements AsyncDisposable {
     }
     if (signal.aborted || grant === null) return;
     this.#reservedBytes = grant.bytes;
-    const engine = 'file' in options ? { ...options, memoryBytes: grant.planBytes } : options;
+    const engine = { ...options, memoryBytes: grant.planBytes };
     const argument = { socketPath, modelId, maxChoices, engine, logLevel };
     const supervisor = new Supervisor({
       name: modelId,
-      program: join(
-        import.meta.dirname,
-        '../engine',
-        scripted === null ? 'llama' : 'scripted',
-        `main${EXTENSION}`,
-      ),
-      argument: argument satisfies ChildSettings<LlamaOptions | ScriptedOptions>,
+      program: other?.program ?? join(import.meta.dirname, `../engine/llama/main${EXTENSION}`),
+      argument: argument satisfies ChildSettings<LlamaOptions | OtherModel['options']>,
       stallMs: timeouts.stallMs,
       loadStallMs: timeouts.loadStallMs,
       cleanUp: () => deleteAbandoned(this.#conversations),
-      startEngine,
       log,
     });
     this.#supervisor = supervisor;
@@ -340,13 +330,5 @@ export class EmbeddedReplica implements AsyncDisposable {
     const { slots = null, contextTokens = null, threads = null, kvCache, gpuLayers } = this.#engineConfig;
     const conversations = this.#conversations;
     return { file, slots, contextTokens, threads, kvCache, gpuLayers, conversations };
-  }
-
-  #withDefaults(json: string): ScriptedOptions {
-    const { slots = SCRIPTED_DEFAULTS.slots, contextTokens = SCRIPTED_DEFAULTS.contextTokens } =
-      this.#engineConfig;
-    // The engine validates the options.
-    const overrides = JSON.parse(json) as Partial<ScriptedOptions>;
-    return { ...SCRIPTED_DEFAULTS, slots, contextTokens, ...overrides };
   }
 }

@@ -1,7 +1,7 @@
 import type { EngineConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import { hasGpuPackage } from '../engine/llama/native/backend.ts';
-import { SCRIPTED_DEFAULTS, type ScriptedOptions } from '../engine/scripted/options.ts';
+import { otherModel } from '../engine/other-engines.ts';
 import {
   bytesInMemory,
   describePlan,
@@ -13,7 +13,6 @@ import {
 import { ServiceError } from '../core/errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
-import { scriptedOptions } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 
 /** The memory that the engine of a model needs. */
@@ -39,14 +38,11 @@ export async function footprintOf(
   engine: EngineConfig,
   store: ModelStore,
 ): Promise<Footprint | null> {
-  const scripted = scriptedOptions(engine.file);
-  if (scripted !== null) {
-    const {
-      memoryBytes: bytes = 0,
-      contextTokens = engine.contextTokens ?? SCRIPTED_DEFAULTS.contextTokens,
-    } = JSON.parse(scripted) as Partial<ScriptedOptions>;
+  const other = otherModel(engine);
+  if (other !== null) {
+    const { memoryBytes: bytes, description } = other;
     if (bytes === 0) return null;
-    const planned = () => ({ bytes, contextTokens });
+    const planned = () => ({ bytes, contextTokens: description.contextTokens });
     return { minBytes: bytes, usefulBytes: bytes, explanation: '', inMachineMemory: true, planned };
   }
   const local = await store.resolve(id, engine.file).catch(() => null);
@@ -89,17 +85,19 @@ export async function footprintOf(
  */
 export async function describeModel(
   id: string,
-  { file }: EngineConfig,
+  engine: EngineConfig,
   store: ModelStore,
   contextTokens: number,
 ): Promise<ModelDescription | null> {
-  const common = { contextTokens, maxCompletionTokens: contextTokens, instructType: null };
-  if (scriptedOptions(file) !== null) return { ...common, quantization: 'none', tokenizer: 'scripted' };
-  const local = await store.resolve(id, file).catch(() => null);
+  const other = otherModel(engine);
+  if (other !== null) return other.description;
+  const local = await store.resolve(id, engine.file).catch(() => null);
   const info = local === null ? null : await readGguf(local).catch(() => null);
   if (info === null) return null;
   return {
-    ...common,
+    contextTokens,
+    maxCompletionTokens: contextTokens,
+    instructType: null,
     quantization: info.quantization,
     tokenizer: info.tokenizerFamily,
     recommendedSampling: info.sampling,
@@ -161,7 +159,6 @@ export async function plannedOf(
   { file }: EngineConfig,
   store: ModelStore,
 ): Promise<PlannedModel | null> {
-  if (scriptedOptions(file) !== null) return null;
   const local = await store.resolve(id, file).catch(() => null);
   if (local !== null) return await readGguf(local).catch(() => null);
   const listed = findModel(file ?? id);

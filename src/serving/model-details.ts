@@ -1,8 +1,8 @@
 import { stat } from 'node:fs/promises';
 import type { ModelConfig } from '../config/schema.ts';
+import { otherModel } from '../engine/other-engines.ts';
 import { findModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
-import { scriptedOptions } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 import type { EmbeddedEntry, ModelEntry } from './model-entry.ts';
 
@@ -51,14 +51,6 @@ export function sourceOf({ id, engine }: ModelConfig): string {
   return engine?.file ?? id;
 }
 
-/**
- * Returns the path of a model's file in the models folder, downloaded or not; null: the file is elsewhere, so it must
- * not be deleted.
- */
-export function managedPath(source: string, store: ModelStore): string | null {
-  return scriptedOptions(source) === null ? store.managedPath(source) : null;
-}
-
 interface FileDetails {
   sizeBytes: number;
   license: string | null;
@@ -101,7 +93,7 @@ export class ModelDetailsReader {
       source,
       sizeBytes: file?.sizeBytes ?? listed?.sizeBytes ?? (listed && Math.round(listed.sizeGb * 1e9)),
       keep: entry.keep,
-      downloaded: scriptedOptions(source) === null ? file !== null : null,
+      downloaded: otherModel(config.engine ?? {}) === null ? file !== null : null,
       license: listed?.license ?? file?.license ?? null,
       memoryBytes: entry.replica.report().health?.memoryBytes ?? null,
     };
@@ -109,7 +101,6 @@ export class ModelDetailsReader {
 
   /** Returns null if the file is not downloaded, is missing or is not a model. */
   async #file(entry: EmbeddedEntry, source: string): Promise<FileDetails | null> {
-    if (scriptedOptions(source) !== null) return null;
     const known = this.#known.get(entry);
     if (known?.source === source && known.mtimeMs === (await modifiedAt(known.path))) return known.details;
     const local = await this.#store.find(source).catch(() => null);

@@ -7,7 +7,6 @@ import { type Config, type ModelConfig } from '../config/schema.ts';
 import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import { EmbeddedReplica, type LoadCause } from './embedded-replica.ts';
-import type { StartEngine } from '../engine/engine-process.ts';
 import { createRemoteReplica, type RemoteReplica } from '../replicas/remote-replica.ts';
 import { EMPTY_REPORT } from '../replicas/replica-report.ts';
 import type { Log } from '../support/log.ts';
@@ -31,8 +30,6 @@ export interface EntryContext {
   env: NodeJS.ProcessEnv;
   /** Folder of the engines' sockets. */
   sockets: string;
-  /** By default, engines are child processes. */
-  startEngine?: StartEngine | undefined;
   log: Log;
   router: Router;
   gate: MemoryGate;
@@ -50,7 +47,7 @@ export class EmbeddedEntry implements GateModel {
   readonly #context: EntryContext;
 
   constructor(config: ModelConfig, context: EntryContext) {
-    const { store, sockets, startEngine, log, router, gate } = context;
+    const { store, sockets, log, router, gate } = context;
     const settings = context.config.file;
     const name = createHash('sha256').update(config.id).digest('hex').slice(0, 12);
     this.#context = context;
@@ -69,7 +66,6 @@ export class EmbeddedEntry implements GateModel {
       },
       reserve: (request) => gate.reserve(this, request),
       describe: () => this.#describe(),
-      startEngine,
       log,
     });
     const { id, required } = config;

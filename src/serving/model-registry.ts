@@ -24,7 +24,6 @@ import { checkFit, footprintOf, readCatalog, type CatalogState, type KeptModel }
 import { MemoryGate } from './memory-gate.ts';
 import {
   knownModality,
-  managedPath,
   ModelDetailsReader,
   sourceOf,
   type ModelDetails,
@@ -455,10 +454,10 @@ export class ModelRegistry implements AsyncDisposable {
   /** Whether the file of a model is in the models folder, and no other model uses it. */
   #isOnlyUser(id: string, source: string): boolean {
     const { store } = this.#context;
-    const path = managedPath(source, store);
+    const path = store.managedPath(source);
     const users = [...this.#served].filter(
       ([other, { entry }]) =>
-        other !== id && entry.kind === 'embedded' && managedPath(sourceOf(entry.config), store) === path,
+        other !== id && entry.kind === 'embedded' && store.managedPath(sourceOf(entry.config)) === path,
     );
     return path !== null && users.length === 0;
   }

@@ -9,9 +9,10 @@ import { modelSchema } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_MODEL, MODELS_REVISION } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
+import { otherModel } from '../engine/other-engines.ts';
 import { CATALOG, findModel } from '../models/catalog.ts';
 import { ModelFileError, PullError } from '../models/errors.ts';
-import { parseSource, scriptedOptions, SourceError } from '../models/source.ts';
+import { parseSource, SourceError } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 import { modelNamed } from '../support/nearest.ts';
 
@@ -363,7 +364,6 @@ function requiredId(model: NewModel): string {
 
 /** Returns the default ID of the model of a valid source. */
 function idOf(model: NewModel, source: string): string {
-  if (scriptedOptions(source) !== null) return requiredId(model);
   const parsed = parseSource(source);
   switch (parsed.kind) {
     case 'hub':
@@ -378,7 +378,7 @@ function idOf(model: NewModel, source: string): string {
 
 /** Rejects with `invalid_value` if a model cannot be loaded from this source. Does not use the network. */
 async function checkSource(source: string, store: ModelStore): Promise<void> {
-  if (scriptedOptions(source) !== null) return;
+  if (otherModel({ file: source }) !== null) return;
   try {
     // Also checks that a local file exists and is a model.
     await store.resolve(source);

@@ -18,8 +18,8 @@ const { get } = process.getBuiltinModule('node:http');
 export interface SupervisorOptions {
   /** For the log. */
   name: string;
-  /** Path of the engine's main module. */
-  program: string;
+  /** Path of the engine's main module, or a function that starts the engine. */
+  program: string | StartEngine;
   /** Passed to the program as its only argument, in JSON. */
   argument: { socketPath: string } & Record<string, unknown>;
   /** Minimum time without a decode step after which a busy engine is killed, in milliseconds. */
@@ -28,8 +28,6 @@ export interface SupervisorOptions {
   loadStallMs: number;
   /** Deletes the files of an engine that was killed. Never rejects. */
   cleanUp?: () => Promise<void>;
-  /** By default, the engine is a child process. */
-  startEngine?: StartEngine | undefined;
   log: Log;
 }
 
@@ -187,12 +185,13 @@ export class Supervisor implements AsyncDisposable {
   }
 
   #spawn(): void {
-    const { program, argument, startEngine = startEngineProcess } = this.#options;
+    const { program, argument } = this.#options;
     this.#starts++;
     this.#state = { state: 'loading', fraction: 0 };
     // A killed engine leaves its socket file, and the next one could not listen on it.
     rmSync(argument.socketPath, { force: true });
-    const child = startEngine(program, JSON.stringify(argument));
+    const json = JSON.stringify(argument);
+    const child = typeof program === 'string' ? startEngineProcess(program, json) : program(json);
     this.#child = child;
     this.#killReason = null;
     this.#loadStalledMs = 0;

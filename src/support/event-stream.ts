@@ -219,8 +219,8 @@ export class EventStream implements Disposable {
 
   /**
    * Decides whether the next chunks can be written directly to the socket. This is not possible with pipelining (the
-   * response has no socket while an earlier one uses it), with HTTP/1.0 (which has no chunks), and with the scripted
-   * engine (which replaces `write` to inject faults).
+   * response has no socket while an earlier one uses it), with HTTP/1.0 (which has no chunks), and if `write` is
+   * replaced (as in tests that inject faults).
    */
   #headersWritten(): void {
     const response = this.#response;

@@ -96,7 +96,7 @@ test('config check exits with 1 for an invalid model source', async (t) => {
   assert.equal(code, 1);
   assert.match(
     stderr,
-    /^a\/b: "hf:a\/b" is not a valid model source: .*\na\/c: ".*" is not a valid model source: expected https.*\n$/,
+    /^a\/b: "hf:a\/b" is not a valid model source: .*\na\/c: ".*" is not a valid model source: expected https.*\na\/d: "scripted:" is not a valid model source: .*\n$/,
   );
 });
 

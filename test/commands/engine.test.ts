@@ -7,6 +7,7 @@ import { describe, it, type TestContext } from 'node:test';
 import { engineRequest, GENERATE_PATH } from '../../src/engine/engine-protocol.ts';
 import { text } from '../engine/requests.ts';
 import { collectOutput, MAIN, until } from '../harness.ts';
+import { SERVE_SCRIPTED } from '../support/scripted-engine/options.ts';
 import { writeRandomModel } from '../model/random-models.ts';
 import { folder } from './program.ts';
 
@@ -116,21 +117,10 @@ function hasReader(pipe: string): boolean {
   }
 }
 
-describe('sluice engine scripted', () => {
+describe('a served engine', () => {
   it('prints its address, requires its key, and exits on SIGTERM', async () => {
-    const args = [
-      'engine',
-      'scripted',
-      '--port',
-      '0',
-      '--model',
-      'a/b',
-      '--tokens',
-      '2',
-      '--api-key-env',
-      'KEY',
-    ];
-    using child = spawn(process.execPath, [MAIN, ...args], {
+    const args = ['--port', '0', '--model', 'a/b', '--api-key-env', 'KEY', '{"tokens":2}'];
+    using child = spawn(process.execPath, [SERVE_SCRIPTED, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
       env: { ...process.env, KEY: 'k' },
     });
@@ -157,10 +147,10 @@ describe('sluice engine scripted', () => {
     [['--choices', 'x'], /whole number/],
     [['--api-key-env', 'NO_SUCH_VARIABLE'], /NO_SUCH_VARIABLE/],
     [['--host', '192.0.2.1'], /Cannot listen on 192\.0\.2\.1/],
-    [['--slots', '0'], /slots.*at least 1/],
+    [['{"slots":0}'], /slots.*at least 1/],
   ] as const) {
     it(`refuses ${flags.join(' ')} with a message`, async () => {
-      using child = spawn(process.execPath, [MAIN, 'engine', 'scripted', ...flags], {
+      using child = spawn(process.execPath, [SERVE_SCRIPTED, '--model', 'a/b', ...flags], {
         stdio: ['ignore', 'ignore', 'pipe'],
       });
       const output = collectOutput(child);

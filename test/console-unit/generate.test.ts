@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, mock, test } from 'node:test';
 import { ApiError } from '../../console/src/api/client.ts';
 import { generate, type GenerateCall, type GenerateEvent } from '../../console/src/api/generate.ts';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { untilIdle, chat, MODEL, startService } from '../harness.ts';
 
 const service = await startService();

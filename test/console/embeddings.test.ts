@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page, Request } from 'playwright-core';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, until } from '../harness.ts';
 import { OPERATOR, setupLink } from '../operator.ts';
 import { axe, openBrowser, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';

@@ -5,7 +5,7 @@ import type { Locator, Page } from 'playwright-core';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { createUser } from '../../src/accounts/users.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
 import { holdResponse, WITH_BROWSER } from './browser.ts';

@@ -1,5 +1,5 @@
 import type { Page, Request } from 'playwright-core';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { until } from '../harness.ts';
 
 /** The visitor: signed out, the operator of a seeded service, or the operator of a new service. */

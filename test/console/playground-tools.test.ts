@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page, Request } from 'playwright-core';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { MODEL, until } from '../harness.ts';
 import { axe, setView, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { openStage, type Stage } from './stage.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
 import { axe, sidewaysScroll, textOf, WITH_BROWSER } from './browser.ts';

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { sql } from 'kysely';
 import { dayOf } from '../../src/accounts/ledger/days.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { textOf, WITH_BROWSER } from './browser.ts';
 import { open } from './pages.ts';

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { KINDS } from '../../src/accounts/limits/kinds.ts';
 import { DEFAULT_MODEL_ID } from '../../src/config/schema.ts';
 import { ERRORS, errorType } from '../../src/core/errors.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { PATHS } from '../../src/http/paths.ts';
 import { findModel } from '../../src/models/catalog.ts';
 import { ANNOTATIONS, SUPPORTED_KEYWORDS } from '../../src/json/json-schema.ts';

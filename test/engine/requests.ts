@@ -1,6 +1,6 @@
 import type { ReplicaEvent } from '../../src/replicas/replica.ts';
 import type { ChatRequest, TextRequest } from '../../src/core/generation.ts';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { GREEDY, NO_TOOLS, STREAMED } from '../generation-requests.ts';
 
 /** The model ID of all engines in these tests. */

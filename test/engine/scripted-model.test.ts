@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { ScriptedEngine, ScriptedPrefixCache } from '../../src/engine/scripted/engine.ts';
+import { ScriptedEngine, ScriptedPrefixCache } from '../support/scripted-engine/engine.ts';
 import type { ChatRequest, Message, EngineEvent } from '../../src/core/generation.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 

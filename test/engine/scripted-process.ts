@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { EngineReport } from '../../src/engine/engine.ts';
-import type { ScriptedOptions } from '../../src/engine/scripted/options.ts';
+import type { ScriptedOptions } from '../support/scripted-engine/options.ts';
 import { MODEL } from './requests.ts';
 
-const PROGRAM = fileURLToPath(new URL('../../src/engine/scripted/main.ts', import.meta.url));
+const PROGRAM = fileURLToPath(new URL('../support/scripted-engine/main.ts', import.meta.url));
 
 /** A scripted engine in its own process, on a temporary socket. Disposing it kills the process. */
 export class ScriptedProcess implements AsyncDisposable {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { ScriptedEngine } from '../support/scripted-engine/engine.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import type { ReplicaEvent } from '../../src/replicas/replica.ts';
 import type { Message, ToolChoice } from '../../src/core/generation.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { openScripted } from '../replicas/replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from './requests.ts';
 

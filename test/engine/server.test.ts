@@ -17,8 +17,8 @@ import {
   KEEP_ALIVE_FRAME,
 } from '../../src/engine/engine-protocol.ts';
 import { EventFrameReader } from '../../src/replicas/wire/event-frames.ts';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
+import { ScriptedEngine } from '../support/scripted-engine/engine.ts';
+import { injectFaults } from '../support/scripted-engine/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { Secret } from '../../src/support/secret.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { assertError, requestText, Wire } from '../http/wire.ts';
@@ -17,10 +17,12 @@ const MODELS = [
 const SLOW_TO_LOAD = 'test/crashing';
 const models = MODELS.map((id) => ({
   id,
-  engine: { file: `scripted:${JSON.stringify(id === SLOW_TO_LOAD ? { loadMs: 2000 } : {})}` },
+  engine: {
+    file: `scripted:${JSON.stringify({ ownProcess: true, loadMs: id === SLOW_TO_LOAD ? 2000 : 0 })}`,
+  },
 }));
 const yaml = JSON.stringify({ models, engine: { stallMs: 3000 }, recovery: { maxAttempts: 0 } });
-const service = await startService(yaml, {}, { engineProcesses: true });
+const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
 

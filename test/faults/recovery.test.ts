@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { assertError, requestText, Wire } from '../http/wire.ts';
 
 const MODELS = ['test/killed', 'test/crashing'];
-const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:'}\n`).join('')}`;
-const service = await startService(yaml, {}, { engineProcesses: true });
+const yaml = `models:\n${MODELS.map((id) => `  - id: ${id}\n    engine: {file: 'scripted:{"ownProcess": true}'}\n`).join('')}`;
+const service = await startService(yaml);
 after(() => service[Symbol.asyncDispose]());
 await until(() => service.service.embeddedReplicas.every((model) => model.state().state === 'ready'));
 const management = await Management.of(service);

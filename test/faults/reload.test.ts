@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, scriptedYaml, spawnService, temporaryFolder, until, type ServiceProcess } from '../harness.ts';
 import { assertError, exchange, requestText, Wire, type WireResponse } from '../http/wire.ts';
 import { Management, type Caller } from '../management.ts';

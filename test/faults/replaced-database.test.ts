@@ -3,7 +3,7 @@ import { mkdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { backupSqlite } from '../../src/database/backup.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, runCli, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { assertError, exchange, requestText } from '../http/wire.ts';
 import { Management } from '../management.ts';

@@ -6,7 +6,7 @@ import { SERVICE } from '../../src/accounts/audit.ts';
 import { createKeyText, hashKey } from '../../src/accounts/key-format.ts';
 import { changeKey, revokeKey } from '../../src/accounts/key-table.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import {
   chat,
   ManualClock,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { chat, MODEL, scriptedYaml, spawnService, until, type ServiceProcess } from '../harness.ts';
 import { NO_END } from '../support/default-model.ts';
 import { assertEndsWith, assertError, exchange, requestText, Wire } from '../http/wire.ts';

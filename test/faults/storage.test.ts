@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { createKeyText } from '../../src/accounts/key-format.ts';
 import { openDatabase } from '../../src/database/database.ts';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { Secret } from '../../src/support/secret.ts';
 import {
   chat,
@@ -210,8 +210,8 @@ class LedgerCheck implements AsyncDisposable {
     plan = '{}',
   ): Promise<LedgerCheck> {
     await using owned = new AsyncDisposableStack();
-    const yaml = scriptedYaml({}, `plans: {open: ${plan}}\ndefaultPlan: open\n${settings}`);
-    const service = owned.use(await startService(yaml, env, { engineProcesses: true }));
+    const yaml = scriptedYaml({ ownProcess: true }, `plans: {open: ${plan}}\ndefaultPlan: open\n${settings}`);
+    const service = owned.use(await startService(yaml, env));
     return new LedgerCheck({ test: service, manager: await Management.of(service) }, owned.move());
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, MODEL, scriptedYaml, startService } from '../harness.ts';
 import { assertError, exchange, requestText, Wire } from './wire.ts';
 

@@ -4,7 +4,7 @@ import { getHeapStatistics } from 'node:v8';
 import { ServiceError } from '../../src/core/errors.ts';
 import { BodyMemory, BodyReservation } from '../../src/http/body.ts';
 import { jsonBody, LARGE_JSON } from '../../src/json/json-thread.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, untilIdle, chat, requestLog, scriptedYaml, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { assertError, exchange, requestText, Wire } from './wire.ts';

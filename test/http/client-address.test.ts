@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, requestLog, scriptedYaml, startService } from '../harness.ts';
 
 for (const [proxies, forwarded, logged] of [

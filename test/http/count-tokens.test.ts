@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
 import { after, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { HttpReplica } from '../replicas/replicas.ts';
 import { ManualClock, MODEL, openService, scriptedYaml, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { encodeVector, readVector } from '../../src/json/vectors.ts';
 import { HttpReplica } from '../replicas/replicas.ts';
 import { chat, engineHealth, post, requestLog, startService, until, type TestService } from '../harness.ts';
@@ -15,13 +15,11 @@ models:
   - id: ${EMBEDDER}
     required: true
     pricing: {prompt: '2'}
-    engine: {file: 'scripted:{"dimensions": 4, "contextTokens": 64}'}
+    engine: {file: 'scripted:{"dimensions": 4, "contextTokens": 64, "ownProcess": true}'}
   - id: ${CHAT}
     required: true
-    engine: {file: 'scripted:'}
+    engine: {file: 'scripted:{"ownProcess": true}'}
 `,
-  {},
-  { engineProcesses: true },
 );
 after(() => embedded[Symbol.asyncDispose]());
 

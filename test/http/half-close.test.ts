@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { LARGE_JSON, writeLargeJson } from '../../src/json/json-thread.ts';
 import { untilIdle, chat, scriptedYaml, startService, until } from '../harness.ts';
 import { requestText, Wire } from './wire.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { chat, ManualClock, MODEL, scriptedYaml, startService, until, type TestService } from '../harness.ts';
 import { Management } from '../management.ts';
 import { valkeyUrl, withoutValkey } from '../support/servers.ts';

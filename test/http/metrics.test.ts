@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { after, test } from 'node:test';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { ScriptedEngine } from '../support/scripted-engine/engine.ts';
+import { injectFaults } from '../support/scripted-engine/fault-injection.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { ERRORS } from '../../src/core/errors.ts';
 import { SILENT } from '../../src/support/log.ts';
@@ -39,7 +39,7 @@ async function serveReplica(fails: boolean) {
 const replicas = (await serveReplica(true)) + (await serveReplica(false));
 const service = await startService(
   scriptedYaml(
-    { slots: 2 },
+    { slots: 2, ownProcess: true },
     `    pricing: {prompt: '0.1', completion: '2.5'}
   - id: ${REMOTE}
     replicas:\n${replicas}routing: {policy: round-robin}
@@ -48,8 +48,6 @@ metrics: {port: 0}
 alerts: {webhooks: [{name: pager, url: 'http://127.0.0.1:9', format: slack}]}
 `,
   ),
-  {},
-  { engineProcesses: true },
 );
 after(() => service[Symbol.asyncDispose]());
 await until(() =>

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { HIDDEN_CHARACTERS } from '../../src/accounts/bounds.ts';
 import { API_ENDPOINTS, API_PATHS } from '../../src/http/api/endpoints.ts';
 import { PATHS } from '../../src/http/paths.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, post, startService } from '../harness.ts';
 
 const service = await startService();

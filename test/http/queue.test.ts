@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import {
   untilIdle,
   untilWaiting,
@@ -10,7 +10,6 @@ import {
   requestLog,
   scriptedYaml,
   blockProcess,
-  type TestServiceOptions,
   startService,
   until,
 } from '../harness.ts';
@@ -20,14 +19,12 @@ import { assertError, requestText, Wire } from './wire.ts';
 const FOREVER = 1_000_000;
 
 /** Starts a service with one slot, in which requests wait at most this long, in milliseconds. */
-const startQueue = (maxWaitMs: number, options?: TestServiceOptions) =>
+const startQueue = (maxWaitMs: number, ownProcess = false) =>
   startService(
     scriptedYaml(
-      { slots: 1 },
+      { slots: 1, ownProcess },
       `queue: {maxRequests: 2, maxWaitMs: ${maxWaitMs}}\nstream: {holdMs: 50, keepAliveMs: 50}\n`,
     ),
-    {},
-    options,
   );
 
 const service = await startQueue(FOREVER);
@@ -89,7 +86,7 @@ test('a request that waits longer than maxWaitMs ends with queue_full, as a stat
 });
 
 test('a request whose slot became free while the service was suspended is served', async () => {
-  await using suspended = await startQueue(2000, { engineProcesses: true });
+  await using suspended = await startQueue(2000, true);
   using paused = pauseEngine(suspended);
   using _first = await ask({}, true, suspended);
   await until(() => suspended.service.router.overview()[0]?.replicas[0]?.inFlight === 1);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { METHODS } from 'node:http';
 import { after, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import { chat, startService } from '../harness.ts';
 import { assertError, exchange, requestText, Wire } from './wire.ts';

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { after, test } from 'node:test';
 import type { AuthenticatedKey } from '../../src/accounts/keys.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { refuseLateRequest } from '../../src/http/client-error.ts';
 import type { HttpContext } from '../../src/http/context.ts';
 import { authenticatedRequests } from '../../src/http/limit-headers.ts';

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, ManualClock, MODEL, scriptedYaml, openService, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
 import { exchange, requestText, transcript, Wire } from './wire.ts';

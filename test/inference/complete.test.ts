@@ -8,7 +8,7 @@ import { costOf } from '../../src/accounts/ledger/cost.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { ReplicaRefused, type ReplicaClient } from '../../src/replicas/replica.ts';
 import { formatFrame, KEEP_ALIVE_FRAME } from '../../src/engine/engine-protocol.ts';
-import type { Directive } from '../../src/engine/scripted/options.ts';
+import type { Directive } from '../support/scripted-engine/directive.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import type { GenerationRequest, EngineEvent, GenerationEvent } from '../../src/core/generation.ts';
 import { SILENT, type Log } from '../../src/support/log.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUIDv7 } from 'node:crypto';
 import { after, test } from 'node:test';
 import { EngineCrashed, type ReplicaClient, type EngineState } from '../../src/replicas/replica.ts';
-import type { Directive } from '../../src/engine/scripted/options.ts';
+import type { Directive } from '../support/scripted-engine/directive.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import type { Dialect, GenerationEvent, GenerationRequest } from '../../src/core/generation.ts';
 import { SILENT } from '../../src/support/log.ts';

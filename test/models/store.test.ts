@@ -116,6 +116,11 @@ describe('a name', () => {
     await assert.rejects(fixture.store().pull('nothing'), { fault: 'unknown_model' });
     await assert.rejects(fixture.store().pull('ftp://host/model.gguf'), SourceError);
   });
+
+  it('that no longer is a model, as an added one of an earlier version, has no file to delete', async () => {
+    await using fixture = await Fixture.open();
+    for (const name of ['Qwen/Unknown', 'other:{}']) assert.equal(fixture.store().managedPath(name), null);
+  });
 });
 
 describe('the catalog', () => {

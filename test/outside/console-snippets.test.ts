@@ -13,7 +13,7 @@ import { RESPONSES } from '../../src/protocols/responses/protocol.ts';
 import { sealing } from '../protocols/responses/samples.ts';
 import { python, runPython, WITH_PYTHON } from './clients/python.ts';
 import { ROOT } from '../docs/markdown.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, run, startService, type ProcessResult, type TestService } from '../harness.ts';
 
 const WITH_CURL = { skip: spawnSync('curl', ['--version']).status !== 0 && 'no curl' };

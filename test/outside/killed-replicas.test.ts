@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
-import { MAIN, chat, MODEL, post, startService, temporaryFolder, until } from '../harness.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { chat, MODEL, post, startService, temporaryFolder, until } from '../harness.ts';
+import { SERVE_SCRIPTED } from '../support/scripted-engine/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { Program } from '../support/program.ts';
 import { freePort } from '../support/server-process.ts';
 
@@ -21,9 +22,9 @@ class Replica {
 
   constructor(port: number, folder: string) {
     this.url = `http://127.0.0.1:${port}`;
-    const options = ['--model', MODEL, '--port', String(port), '--slots', String(CALLERS)];
+    const options = ['--model', MODEL, '--port', String(port), JSON.stringify({ slots: CALLERS })];
     this.program = new Program({
-      args: [MAIN, 'engine', 'scripted', ...options],
+      args: [SERVE_SCRIPTED, ...options],
       env: process.env,
       logFile: join(folder, `${port}.log`),
     });

@@ -4,9 +4,13 @@ import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
+import { REGISTER } from '../support/scripted-engine/options.ts';
 import { VERSION } from '../../src/support/version.ts';
 import { chat, listeningUrl, run, runCli, scriptedYaml, temporaryFolder, until } from '../harness.ts';
+
+/** Adds the scripted engine to the programs that npm starts. */
+const NODE_OPTIONS = `--import "${REGISTER}"`;
 
 /** The file that `npx sluice` runs. */
 const COMMAND = join(import.meta.dirname, '..', '..', 'runtime', 'sluice.js');
@@ -26,7 +30,7 @@ async function npmStart(inherited: NodeJS.ProcessEnv = process.env): Promise<Npm
   const config = join(folder, 'sluice.yaml');
   await writeFile(config, scriptedYaml({}, 'logLevel: silent\n'));
   const home = join(folder, 'home');
-  const env = { ...inherited, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: config };
+  const env = { ...inherited, NODE_OPTIONS, SLUICE_HOME: home, SLUICE_PORT: '0', SLUICE_CONFIG: config };
   const npm = spawn('npm', ['start'], { env, detached: true, stdio: ['ignore', 'pipe', 'ignore'] });
   const closed = once(npm, 'close');
   owned.defer(async () => {
@@ -90,6 +94,7 @@ test('npx sluice forwards SIGTERM to the service and exits with its code', async
   await writeFile(config, scriptedYaml({}, 'logLevel: silent\n'));
   const env = {
     ...process.env,
+    NODE_OPTIONS,
     SLUICE_HOME: join(folder.path, 'home'),
     SLUICE_PORT: '0',
     SLUICE_CONFIG: config,

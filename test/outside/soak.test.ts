@@ -4,7 +4,7 @@ import { Agent, request, type IncomingMessage } from 'node:http';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, MODEL, scriptedYaml, startService, until, untilIdle } from '../harness.ts';
 
 /** Requests of a round. */

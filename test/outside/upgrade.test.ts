@@ -4,7 +4,7 @@ import { cp, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { Client } from 'pg';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import {
   chat,
   collectOutput,

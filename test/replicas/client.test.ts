@@ -6,7 +6,7 @@ import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { ReplicaRefused } from '../../src/replicas/replica.ts';
 import { DIALECTS, NO_USAGE } from '../../src/core/generation.ts';
 import { Secret } from '../../src/support/secret.ts';
-import { scripted } from '../../src/engine/scripted/options.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
 import { temporaryFolder } from '../harness.ts';
 import { HttpReplica, isUnavailable, REPLICA, openScripted, respondHello } from './replicas.ts';
 import { chat, collect, NEVER_ABORTED, text, textOf } from '../engine/requests.ts';

@@ -3,9 +3,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { HttpReplicaClient, type ReplicaOptions } from '../../src/replicas/replica-client.ts';
 import { ReplicaRefused, type ReplicaClient } from '../../src/replicas/replica.ts';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import type { Directive, ScriptedOptions } from '../../src/engine/scripted/options.ts';
-import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
+import { ScriptedEngine } from '../support/scripted-engine/engine.ts';
+import type { Directive } from '../support/scripted-engine/directive.ts';
+import type { ScriptedOptions } from '../support/scripted-engine/options.ts';
+import { injectFaults } from '../support/scripted-engine/fault-injection.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import { SILENT } from '../../src/support/log.ts';

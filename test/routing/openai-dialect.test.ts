@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import OpenAI, { InternalServerError } from 'openai';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { HttpReplica, respondHello } from '../replicas/replicas.ts';
 import { MODEL, openService, ready, requestLog, startService, until } from '../harness.ts';
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
-import { injectFaults } from '../../src/engine/scripted/fault-injection.ts';
+import { ScriptedEngine } from '../support/scripted-engine/engine.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
+import { injectFaults } from '../support/scripted-engine/fault-injection.ts';
 import { serveEngine, type EngineServer } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { Secret } from '../../src/support/secret.ts';

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { sql } from 'kysely';
 import { openDatabase } from '../../src/database/database.ts';
-import { ScriptedEngine } from '../../src/engine/scripted/engine.ts';
+import { ScriptedEngine } from '../support/scripted-engine/engine.ts';
 import { serveEngine } from '../../src/engine/server.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { Secret } from '../../src/support/secret.ts';

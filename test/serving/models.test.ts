@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { scripted as directed, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted as directed, type Directive } from '../support/scripted-engine/directive.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { MODELS_REVISION } from '../../src/database/schema.ts';
 import type { Contract } from '../../src/http/api/contract.ts';
@@ -323,7 +323,7 @@ for (const kind of testDatabases()) {
         [{}, 'missing_required_parameter', 'source'],
         [{ source: 'Qwen/Qwen3-0.5B' }, 'invalid_value', 'source'],
         [{ source: 'relative.gguf' }, 'invalid_value', 'source'],
-        [{ source: scripted() }, 'missing_required_parameter', 'id'],
+        [{ replicas: [{ url: 'http://a', dialect: 'vllm' }] }, 'missing_required_parameter', 'id'],
         [{ source: scripted(), id: MODEL }, 'conflict', 'id'],
         [{ source: scripted(), id: SECOND, modality: 'text->embedding' }, 'invalid_value', 'modality'],
         [

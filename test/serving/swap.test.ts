@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { EngineState } from '../../src/replicas/replica.ts';
-import { scripted, type Directive } from '../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../support/scripted-engine/directive.ts';
 import { chat, pauseEngine, startService, temporaryFolder, until, type TestService } from '../harness.ts';
 import { buildGguf, TINY_METADATA } from '../models/gguf-builder.ts';
 import { Management } from '../management.ts';
@@ -30,10 +30,15 @@ interface Settings {
 /** Starts a service whose models need this memory. Waits until the start has settled. */
 async function serve({ models, bytes = 100, minStayMs = 0, more = '' }: Settings): Promise<TestService> {
   const definitions = Object.entries(models).map(([id, { keep, required, file, ...engine }]) =>
-    JSON.stringify({ id, keep, required, engine: { file: file ?? `scripted:${JSON.stringify(engine)}` } }),
+    JSON.stringify({
+      id,
+      keep,
+      required,
+      engine: { file: file ?? `scripted:${JSON.stringify({ ...engine, ownProcess: true })}` },
+    }),
   );
   const yaml = `models: [${definitions.join(', ')}]\nengine: {maxMemoryBytes: ${bytes}, minStayMs: ${minStayMs}}\n${more}`;
-  const service = await startService(yaml, {}, { engineProcesses: true });
+  const service = await startService(yaml);
   await until(() =>
     Object.keys(models).every((id) => ['ready', 'idle', 'down'].includes(stateOf(service, id).state)),
   );

@@ -21,7 +21,7 @@ import { testDatabases } from '../../support/servers.ts';
 type ResponseOf<Id extends keyof Contract> = Contract[Id]['response'];
 
 /** Loads long enough that a test sees it restart. */
-const ENGINE = { tokens: 100_000, tokenMs: 5, loadMs: 500 };
+const ENGINE = { tokens: 100_000, tokenMs: 5, loadMs: 500, ownProcess: true };
 
 /** A model with two slots, and one whose only replica is unreachable. */
 const YAML = `
@@ -49,7 +49,7 @@ for (const kind of testDatabases()) {
       const { env } = owned.use(await kind.location());
       const { SLUICE_DATABASE_URL: url } = env;
       databaseUrl = url === undefined ? null : new Secret(url);
-      service = owned.use(await startService(YAML, env, { engineProcesses: true }));
+      service = owned.use(await startService(YAML, env));
       management = await Management.of(service);
       disposal = owned.move();
     });

@@ -4,7 +4,7 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { APICallError, generateText, isStepCount, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { scripted } from '../../../src/engine/scripted/options.ts';
+import { scripted } from '../../support/scripted-engine/directive.ts';
 import { jsonObject } from '../../../src/json/values.ts';
 import { catchError, SCRIPTED, startForClients } from './fixture.ts';
 

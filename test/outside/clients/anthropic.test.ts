@@ -13,7 +13,7 @@ import Anthropic, {
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { z } from 'zod';
-import { scripted, type Directive } from '../../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../../support/scripted-engine/directive.ts';
 import { requestLog, run, startService, until, untilIdle } from '../../harness.ts';
 import {
   CALLS,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { z } from 'zod';
-import { scripted } from '../../../src/engine/scripted/options.ts';
+import { scripted } from '../../support/scripted-engine/directive.ts';
 import { untilIdle } from '../../harness.ts';
 import { ONE_WORD } from '../../support/default-model.ts';
 import { chatClients, type Call } from './chat-clients.ts';

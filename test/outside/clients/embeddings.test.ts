@@ -5,7 +5,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { OpenAIEmbeddings } from '@langchain/openai';
 import { APICallError, cosineSimilarity, embed, embedMany } from 'ai';
 import OpenAI, { BadRequestError } from 'openai';
-import { scripted } from '../../../src/engine/scripted/options.ts';
+import { scripted } from '../../support/scripted-engine/directive.ts';
 import { run, startService } from '../../harness.ts';
 import { catchError, recordingFetch } from './fixture.ts';
 import { python, WITH_PYTHON } from './python.ts';

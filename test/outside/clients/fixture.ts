@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { DEFAULT_MODEL_ID } from '../../../src/config/schema.ts';
-import { scripted, type Directive } from '../../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../../support/scripted-engine/directive.ts';
 import { ManualClock, startService, until, type TestService, untilIdle } from '../../harness.ts';
 import { Management } from '../../management.ts';
 
@@ -65,16 +65,12 @@ export interface ServiceForClients extends TestService {
 export async function startForClients(): Promise<ServiceForClients> {
   const file = process.env.SLUICE_TEST_MODEL;
   const models = [
-    model(SCRIPTED, { file: 'scripted:{"slots":1}' }),
-    model(KILLABLE, { file: 'scripted:{"loadMs":300}' }),
+    model(SCRIPTED, { file: 'scripted:{"slots":1,"ownProcess":true}' }),
+    model(KILLABLE, { file: 'scripted:{"loadMs":300,"ownProcess":true}' }),
     ...(file === undefined ? [] : [model(REAL, { file, slots: 2, contextTokens: 512, threads: 1 })]),
   ];
   const clock = new ManualClock();
-  const service = await startService(
-    `models:\n${models.join('')}${LIMITS}`,
-    {},
-    { clock, engineProcesses: true },
-  );
+  const service = await startService(`models:\n${models.join('')}${LIMITS}`, {}, { clock });
   return { ...service, clock };
 }
 

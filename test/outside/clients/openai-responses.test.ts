@@ -5,7 +5,7 @@ import OpenAI, { BadRequestError, NotFoundError } from 'openai';
 import { zodResponsesFunction, zodTextFormat } from 'openai/helpers/zod';
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { z } from 'zod';
-import { scripted, type Directive } from '../../../src/engine/scripted/options.ts';
+import { scripted, type Directive } from '../../support/scripted-engine/directive.ts';
 import { run, startService, until, untilIdle } from '../../harness.ts';
 import { Management } from '../../management.ts';
 import { CALLS, FOREVER, KILLABLE, REAL, SCRIPTED, startForClients, WITH_MODEL } from './fixture.ts';

@@ -1,5 +1,5 @@
-import { ServiceError } from '../../core/errors.ts';
-import { refuseOtherKind } from '../../core/features.ts';
+import { ServiceError } from '../../../src/core/errors.ts';
+import { refuseOtherKind } from '../../../src/core/features.ts';
 import {
   countTokens,
   NO_USAGE,
@@ -13,8 +13,8 @@ import {
   promptTexts,
   type EngineEvent,
   type GenerationEvent,
-} from '../../core/generation.ts';
-import type { ModelDescription, Engine, EngineHealth } from '../engine.ts';
+} from '../../../src/core/generation.ts';
+import type { ModelDescription, Engine, EngineHealth } from '../../../src/engine/engine.ts';
 import {
   planCompletions,
   tokenId,
@@ -25,8 +25,9 @@ import {
   fakeVector,
   hash,
 } from './completion.ts';
-import { parseDirective, SCRIPTED_DEFAULTS, type Directive, type ScriptedOptions } from './options.ts';
-import { asError, messageOf } from '../../support/thrown.ts';
+import { parseDirective, type Directive } from './directive.ts';
+import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './options.ts';
+import { asError, messageOf } from '../../../src/support/thrown.ts';
 
 /** Tokens after which the event loop gets a turn. */
 const MAX_BURST_TOKENS = 16;

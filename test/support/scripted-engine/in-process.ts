@@ -1,19 +1,19 @@
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
-import { serveChild, type ChildSettings } from '../../src/engine/child.ts';
-import { startEngineProcess, type EngineProcess, type StartEngine } from '../../src/engine/engine-process.ts';
-import type { EngineReport } from '../../src/engine/engine.ts';
-import { parseDirective, type ScriptedOptions } from '../../src/engine/scripted/options.ts';
-import { SCRIPTED_PROGRAM } from '../../src/engine/scripted/program.ts';
-import type { GenerationRequest } from '../../src/core/generation.ts';
-import { openLog } from '../../src/support/log.ts';
+import { serveChild, type ChildSettings } from '../../../src/engine/child.ts';
+import type { EngineProcess } from '../../../src/engine/engine-process.ts';
+import type { EngineReport } from '../../../src/engine/engine.ts';
+import { parseDirective } from './directive.ts';
+import { registerScripted, type ScriptedOptions } from './options.ts';
+import { SCRIPTED_PROGRAM } from './program.ts';
+import type { GenerationRequest } from '../../../src/core/generation.ts';
+import { openLog } from '../../../src/support/log.ts';
 
-/** Starts scripted engines in this process, which takes a small part of the CPU time, and others as child processes. */
-export const startEngineInProcess: StartEngine = (program, argument) =>
-  program.endsWith('scripted/main.ts')
-    ? new InProcessEngine(argument)
-    : startEngineProcess(program, argument);
+/** Lets the services of this process run scripted engines in it, which takes a small part of the CPU time. */
+export function runScriptedInProcess(): void {
+  registerScripted((argument) => new InProcessEngine(argument));
+}
 
 /** A scripted engine that serves its socket from this process. It cannot be paused, and its faults cannot end it. */
 class InProcessEngine extends EventEmitter implements EngineProcess {
@@ -81,6 +81,6 @@ class InProcessEngine extends EventEmitter implements EngineProcess {
     SCRIPTED_PROGRAM.beforeResponse?.(request, response);
     const { dieAfter, freezeAfter } = parseDirective(request);
     if (dieAfter === undefined && freezeAfter === undefined) return;
-    throw new Error('This directive would end the test. Start the service with `engineProcesses`.');
+    throw new Error('This directive would end the test. Set `ownProcess`.');
   }
 }

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import type { GenerationRequest } from '../../core/generation.ts';
-import { parseDirective, type Directive } from './options.ts';
+import type { GenerationRequest } from '../../../src/core/generation.ts';
+import { parseDirective, type Directive } from './directive.ts';
 
 /**
  * Injects the faults that engine events cannot express: a status, invalid JSON, a closed connection, a stream that ends

@@ -10,10 +10,11 @@ import {
   type JsonSchema,
   type Logprob,
   type TokenLogprob,
-} from '../../core/generation.ts';
-import { createToolCallId } from '../../core/tool-call-id.ts';
-import { SequenceMatcher } from '../llama/tool-calls/sequence-matcher.ts';
-import type { Directive, ScriptedCall, ScriptedOptions } from './options.ts';
+} from '../../../src/core/generation.ts';
+import { createToolCallId } from '../../../src/core/tool-call-id.ts';
+import { SequenceMatcher } from '../../../src/engine/llama/tool-calls/sequence-matcher.ts';
+import type { Directive, ScriptedCall } from './directive.ts';
+import type { ScriptedOptions } from './options.ts';
 
 /** One token of a completion. The start of a call is one token. */
 export type PlannedToken =

@@ -1,4 +1,4 @@
-import { runEngineChild } from '../child.ts';
+import { runEngineChild } from '../../../src/engine/child.ts';
 import { SCRIPTED_PROGRAM } from './program.ts';
 
 await runEngineChild(SCRIPTED_PROGRAM);

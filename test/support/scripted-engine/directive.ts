@@ -1,48 +1,5 @@
-import { ERRORS, type ErrorCode } from '../../core/errors.ts';
-import { promptTexts, type GenerationRequest } from '../../core/generation.ts';
-
-/** The options of a scripted engine. Directives override some of them for their request. */
-export interface ScriptedOptions {
-  /** Maximum concurrent requests. */
-  slots: number;
-  /** Maximum requests that wait for a slot; more are refused with `queue_full`. */
-  queue: number;
-  /** Maximum tokens of a prompt and its completion together. */
-  contextTokens: number;
-  /** Length of a completion without a limit or stop sequence. */
-  tokens: number;
-  /** Time between two tokens, in milliseconds; 0: no pause. */
-  tokenMs: number;
-  /** Added to `tokenMs` for each concurrent request beyond the first, in milliseconds. */
-  tokenMsPerRequest: number;
-  /** Time from the event `started` to the first token, in milliseconds. */
-  prefillMs: number;
-  /** Additional time for each uncached prompt token, in milliseconds. One prompt is processed at a time. */
-  promptTokenMs: number;
-  /** Size of the simulated prefix cache, in tokens; 0: no cache. */
-  cacheTokens: number;
-  /** Loading time, in milliseconds. */
-  loadMs: number;
-  /** Memory that the service counts for the engine, in bytes; 0: none. */
-  memoryBytes: number;
-  /** Length of the vectors of an embedding model; 0: the model generates text. */
-  dimensions: number;
-}
-
-export const SCRIPTED_DEFAULTS: ScriptedOptions = {
-  slots: 8,
-  queue: 1024,
-  contextTokens: 4096,
-  tokens: 16,
-  tokenMs: 0,
-  tokenMsPerRequest: 0,
-  prefillMs: 0,
-  promptTokenMs: 0,
-  cacheTokens: 0,
-  loadMs: 0,
-  memoryBytes: 0,
-  dimensions: 0,
-};
+import { ERRORS, type ErrorCode } from '../../../src/core/errors.ts';
+import { promptTexts, type GenerationRequest } from '../../../src/core/generation.ts';
 
 /** A function call. */
 export interface ScriptedCall {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ChildProgram, LoadedEngine } from '../child.ts';
+import type { ChildProgram, LoadedEngine } from '../../../src/engine/child.ts';
 import { ScriptedEngine } from './engine.ts';
 import { SCRIPTED_DEFAULTS, type ScriptedOptions } from './options.ts';
 import { injectFaults } from './fault-injection.ts';

@@ -1,0 +1,4 @@
+/** Adds the scripted engine to the program that this is loaded before; see `REGISTER`. */
+import { registerScripted } from './options.ts';
+
+registerScripted();
