@@ -4,9 +4,11 @@
  */
 import { join } from 'node:path';
 import type { CliCall, ProcessResult } from './harness.ts';
-import './support/scripted-engine/register.ts';
+import { registerScripted } from './support/scripted-engine/options.ts';
 
 const MAIN = join(import.meta.dirname, '..', 'src', 'main.ts');
+
+registerScripted();
 
 let calls = 0;
 let last = Promise.resolve();
