@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { withRecommended } from '../src/core/features.ts';
-import type { Dialect, RecommendedSampling } from '../src/core/generation.ts';
+import type { Dialect } from '../src/core/generation.ts';
+import type { RecommendedSampling } from '../src/core/sampling.ts';
 import { chat } from './protocols/openai/samples.ts';
 
 const RECOMMENDED: RecommendedSampling = {

@@ -1,7 +1,7 @@
-import { NO_OUTPUT, type Sampling } from '../src/core/generation.ts';
+import { DEFAULT_SAMPLING, type Sampling } from '../src/core/sampling.ts';
 
 /** The defaults of requests. */
-export const NEUTRAL: Sampling = NO_OUTPUT.sampling;
+export const NEUTRAL: Sampling = DEFAULT_SAMPLING;
 
 export const GREEDY: Sampling = { ...NEUTRAL, temperature: 0 };
 

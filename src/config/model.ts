@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DIALECTS } from '../core/generation.ts';
+import { RECOMMENDED_LIST, type RecommendedSampling } from '../core/sampling.ts';
 import { modelId } from './plan.ts';
 
 export const httpUrl = z.url({ protocol: /^https?$/, error: 'expected an http:// or https:// URL' });
@@ -139,15 +140,17 @@ function headerProblem(header: string, known: ReadonlySet<string>, hasKey: boole
   return known.size < MAX_HEADERS ? null : `at most ${MAX_HEADERS} headers`;
 }
 
-/** The parameters of the API in camel case. `repetitionPenalty` starts at 0.01, because the API excludes 0. */
+/** The parameters of the API in camel case. A bound that the API excludes is excluded by 0.01. */
 const recommendedSampling = z
-  .strictObject({
-    temperature: z.number().min(0).max(2).optional().describe('`temperature`.'),
-    topP: z.number().min(0).max(1).optional().describe('`top_p`.'),
-    topK: z.int().min(0).max(2_147_483_647).optional().describe('`top_k`.'),
-    minP: z.number().min(0).max(1).optional().describe('`min_p`.'),
-    repetitionPenalty: z.number().min(0.01).max(2).optional().describe('`repetition_penalty`.'),
-  })
+  .strictObject(
+    Object.fromEntries(
+      RECOMMENDED_LIST.map(([id, { name, schema }]) => {
+        const { type, minimum, maximum, exclusiveMinimum = 0 } = schema;
+        const number = (type === 'integer' ? z.int() : z.number()).min(minimum ?? exclusiveMinimum + 0.01);
+        return [id, number.max(maximum).optional().describe(`\`${name}\`.`)];
+      }),
+    ) as Record<keyof RecommendedSampling, z.ZodOptional<z.ZodNumber>>,
+  )
   .optional()
   .describe(
     'Sampling parameters that the model works well with. Default: what the catalog or the GGUF file recommends.',

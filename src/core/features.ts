@@ -9,10 +9,14 @@ import {
   type EmbeddingRequest,
   type GenerationKind,
   type GenerationRequest,
-  type OptionalSampling,
+} from './generation.ts';
+import {
+  SAMPLING,
+  type LimitedSampling,
   type RecommendedSampling,
   type Sampling,
-} from './generation.ts';
+  type SamplingNumber,
+} from './sampling.ts';
 
 /** The modality of a model that takes images. */
 export const IMAGE_MODALITY = 'text+image->text';
@@ -60,7 +64,7 @@ interface FeatureSupport {
    * has.
    */
   readonly servers: readonly Dialect[];
-  isUsed(request: GenerationRequest): boolean;
+  readonly isUsed: (request: GenerationRequest) => boolean;
 }
 
 const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
@@ -84,24 +88,34 @@ const inChats = only('chat');
 const inTexts = only('text');
 const inEmbeddings = only('embedding');
 
+type Servers = {
+  readonly servers?: readonly Dialect[];
+  readonly fallback: number | null;
+  readonly off?: number;
+};
+
+const PARAMETERS: Readonly<Record<SamplingNumber, Servers>> = SAMPLING;
+
+/** The sampling parameters that not every server supports. */
+function samplingFeatures(): Readonly<Record<LimitedSampling, FeatureSupport>> {
+  const limited = Object.entries(PARAMETERS).flatMap(([id, { servers, fallback, off }]) => {
+    if (servers === undefined) return [];
+    const isUsed = ({ sampling }: GenerationRequest): boolean => {
+      const value = sampling[id as SamplingNumber];
+      return value !== fallback && value !== off;
+    };
+    return [[id, { servers, isUsed }]];
+  });
+  return Object.fromEntries(limited) as Record<LimitedSampling, FeatureSupport>;
+}
+
 /** Each protocol has its own names for these: see `Protocol.paramOf`. */
 export const FEATURES = {
   severalPrompts: {
     servers: MANY_CHOICES,
     isUsed: inTexts(({ prompts }) => prompts.length > 1),
   },
-  topK: { servers: SAMPLERS, isUsed: ({ sampling }) => (sampling.topK ?? 0) !== 0 },
-  minP: { servers: SAMPLERS, isUsed: ({ sampling }) => sampling.minP !== 0 },
-  seed: {
-    servers: ['sluice', 'vllm', 'llama-server', 'tgi', 'openai'],
-    isUsed: ({ sampling }) => sampling.seed !== null,
-  },
-  presencePenalty: { servers: WITH_OPENAI, isUsed: ({ sampling }) => sampling.presencePenalty !== 0 },
-  frequencyPenalty: {
-    servers: [...SAMPLERS, 'tgi', 'openai'],
-    isUsed: ({ sampling }) => sampling.frequencyPenalty !== 0,
-  },
-  repetitionPenalty: { servers: SAMPLERS, isUsed: ({ sampling }) => sampling.repetitionPenalty !== 1 },
+  ...samplingFeatures(),
   logitBias: { servers: WITH_OPENAI, isUsed: ({ sampling }) => sampling.logitBias.size > 0 },
   choices: { servers: MANY_CHOICES, isUsed: ({ choices }) => choices > 1 },
   logprobs: { servers: WITH_OPENAI, isUsed: ({ logprobs }) => logprobs !== null },
@@ -150,13 +164,6 @@ export const FEATURES = {
 
 export type Feature = keyof typeof FEATURES;
 
-/** The recommended parameters that some servers do not support. */
-const FEATURE_OF: Partial<Record<keyof RecommendedSampling, Feature>> = {
-  topK: 'topK',
-  minP: 'minP',
-  repetitionPenalty: 'repetitionPenalty',
-};
-
 /**
  * Returns a sampling with the parameters that a model recommends and that the caller did not set, as far as these servers
  * support them.
@@ -166,14 +173,13 @@ export function withRecommended(
   recommended: RecommendedSampling,
   servers: readonly Dialect[],
 ): Sampling {
-  let changed: (Sampling & { explicit: Set<OptionalSampling> }) | null = null;
+  let changed: (Sampling & { explicit: Set<SamplingNumber> }) | null = null;
   for (const name in recommended) {
     const parameter = name as keyof RecommendedSampling; // The parser of the configuration and of GGUF files allows no others.
     const value = recommended[parameter];
     if (value === undefined || sampling.explicit.has(parameter)) continue;
-    const feature = FEATURE_OF[parameter];
-    const supporting: readonly Dialect[] = feature === undefined ? DIALECTS : FEATURES[feature].servers;
-    if (!servers.every((server) => supporting.includes(server))) continue;
+    const { servers: supporting } = PARAMETERS[parameter];
+    if (supporting !== undefined && !servers.every((server) => supporting.includes(server))) continue;
     changed ??= { ...sampling, explicit: new Set(sampling.explicit) };
     changed[parameter] = value;
     changed.explicit.add(parameter);

@@ -1,3 +1,5 @@
+import { DEFAULT_SAMPLING, type RecommendedSampling, type Sampling } from './sampling.ts';
+
 /** The types of generation requests and of the events that engines return. */
 
 /**
@@ -111,39 +113,6 @@ export type ToolChoice =
 export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
-/** Sampling parameters. Null means that the caller did not set the parameter. */
-export interface Sampling {
-  /** 0 to 2; 0 is greedy. */
-  temperature: number;
-  /** Above 0, up to 1. */
-  topP: number;
-  /** Number of most likely tokens to keep; 0 for all. Null: the engine's default if it has one, otherwise all. */
-  topK: number | null;
-  /** 0 to 1, relative to the probability of the most likely token; 0 for off. */
-  minP: number;
-  /** Unsigned 32 bits; null for a random seed. */
-  seed: number | null;
-  /** -2 to 2. */
-  presencePenalty: number;
-  /** -2 to 2. */
-  frequencyPenalty: number;
-  /** Above 0; 1 for off. */
-  repetitionPenalty: number;
-  /** Biases of -100 to 100 by token ID. */
-  logitBias: ReadonlyMap<number, number>;
-  /**
-   * The parameters that the caller set, even to their defaults, or that the model recommends. Requests to replicas of the
-   * dialect `openai` omit the others.
-   */
-  explicit: ReadonlySet<OptionalSampling>;
-}
-
-/** Sampling parameters that are numbers. */
-export type SamplingNumber = Exclude<keyof Sampling, 'logitBias' | 'explicit'>;
-
-/** Sampling parameters that have a default. */
-export type OptionalSampling = Exclude<SamplingNumber, 'seed'>;
-
 /** A JSON Schema. A strict one is of the supported subset, with checked keywords and depth; others have any keywords. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
@@ -244,18 +213,7 @@ export type EmbeddingInput = string | readonly number[];
 /** The parameters of requests that generate no tokens. */
 export const NO_OUTPUT = {
   maxTokens: 0,
-  sampling: {
-    temperature: 1,
-    topP: 1,
-    topK: null,
-    minP: 0,
-    seed: null,
-    presencePenalty: 0,
-    frequencyPenalty: 0,
-    repetitionPenalty: 1,
-    logitBias: new Map<number, number>(),
-    explicit: new Set<OptionalSampling>(),
-  },
+  sampling: DEFAULT_SAMPLING,
   stop: [],
   choices: 1,
   logprobs: null,
@@ -613,15 +571,6 @@ function messageText(message: Message): string {
       return (message.content ?? '') + (message.reasoning ?? '') + calls.join('');
     }
   }
-}
-
-/** The sampling parameters that the publisher of a model recommends. A parameter without a recommendation is absent. */
-export interface RecommendedSampling {
-  readonly temperature?: number | undefined;
-  readonly topP?: number | undefined;
-  readonly topK?: number | undefined;
-  readonly minP?: number | undefined;
-  readonly repetitionPenalty?: number | undefined;
 }
 
 /** A model in the response of `GET /v1/models`. */

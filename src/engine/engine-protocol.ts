@@ -1,5 +1,6 @@
 import { ServiceError } from '../core/errors.ts';
-import type { GenerationRequest, Sampling, EngineEvent } from '../core/generation.ts';
+import type { GenerationRequest, EngineEvent } from '../core/generation.ts';
+import type { Sampling } from '../core/sampling.ts';
 import { errorBody } from '../core/error-body.ts';
 import { valueBounds } from '../json/json-body.ts';
 import { encodeVector } from '../json/vectors.ts';

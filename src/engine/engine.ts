@@ -1,4 +1,5 @@
-import type { GenerationRequest, RecommendedSampling, EngineEvent } from '../core/generation.ts';
+import type { GenerationRequest, EngineEvent } from '../core/generation.ts';
+import type { RecommendedSampling } from '../core/sampling.ts';
 
 /** A replica's description of its model. Fields are null if they are not reported. */
 export interface ModelDescription {

@@ -5,12 +5,19 @@ import {
   type GenerationRequest,
   type ImageFile,
   type ModelCard,
-  type RecommendedSampling,
   type ReasoningEffort,
   type ResponseFormat,
   type Role,
   type ToolChoice,
 } from '../core/generation.ts';
+import {
+  DEFAULT_SAMPLING,
+  recommendedJson,
+  SAMPLING_LIST,
+  type RecommendedSamplingJson,
+  type Sampling,
+  type SamplingJson,
+} from '../core/sampling.ts';
 import type { Note, Notes } from '../core/notes.ts';
 
 /** Maximum size of the notes in a row of the ledger, in characters. Further ones are only counted. */
@@ -47,17 +54,7 @@ export interface ModelInput {
   stop_sequences: number;
   choices: number;
   /** Null: the default of the replica. */
-  sampling: {
-    temperature: number | null;
-    top_p: number | null;
-    top_k: number | null;
-    min_p: number;
-    seed: number | null;
-    presence_penalty: number | null;
-    frequency_penalty: number | null;
-    repetition_penalty: number;
-    logit_bias: number;
-  };
+  sampling: SamplingJson & { logit_bias: number };
   /** What the publisher of the model recommends. */
   recommended_sampling: RecommendedSamplingJson;
   /** What of the request had no effect, or was changed. */
@@ -70,14 +67,6 @@ export interface ModelInput {
 export type StoredModelInput = Partial<Omit<ModelInput, 'sampling'>> & {
   sampling: Partial<ModelInput['sampling']>;
 };
-
-interface RecommendedSamplingJson {
-  temperature?: number | undefined;
-  top_p?: number | undefined;
-  top_k?: number | undefined;
-  min_p?: number | undefined;
-  repetition_penalty?: number | undefined;
-}
 
 /** What most requests have. It is not stored. */
 const USUAL: ModelInput = {
@@ -95,17 +84,7 @@ const USUAL: ModelInput = {
   max_tokens: null,
   stop_sequences: 0,
   choices: 1,
-  sampling: {
-    temperature: 1,
-    top_p: 1,
-    top_k: null,
-    min_p: 0,
-    seed: null,
-    presence_penalty: 0,
-    frequency_penalty: 0,
-    repetition_penalty: 1,
-    logit_bias: 0,
-  },
+  sampling: samplingJson(DEFAULT_SAMPLING, false),
   recommended_sampling: {},
   notes: [],
   more_notes: 0,
@@ -121,8 +100,6 @@ export function describeInput(
   const card = model.card();
   // Only servers of this type are not sent the parameters that the caller did not set.
   const hasDefaults = model.dialects.includes('openai');
-  const set = <T>(name: Parameters<typeof sampling.explicit.has>[0], value: T): T | null =>
-    hasDefaults && !sampling.explicit.has(name) ? null : value;
   const kept = notes.within(MAX_NOTES_CHARACTERS);
   return {
     ...USUAL,
@@ -131,18 +108,8 @@ export function describeInput(
     max_tokens: request.maxTokens,
     stop_sequences: request.stop.length,
     choices: request.choices,
-    sampling: {
-      temperature: set('temperature', sampling.temperature),
-      top_p: set('topP', sampling.topP),
-      top_k: sampling.topK,
-      min_p: sampling.minP,
-      seed: sampling.seed,
-      presence_penalty: set('presencePenalty', sampling.presencePenalty),
-      frequency_penalty: set('frequencyPenalty', sampling.frequencyPenalty),
-      repetition_penalty: sampling.repetitionPenalty,
-      logit_bias: sampling.logitBias.size,
-    },
-    recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+    sampling: samplingJson(sampling, hasDefaults),
+    recommended_sampling: recommendedJson(card?.recommendedSampling ?? {}),
     notes: [...kept.list],
     more_notes: kept.more,
   };
@@ -199,10 +166,14 @@ function unusual<T extends object>(values: T, usual: T): Partial<T> {
   return different;
 }
 
-/** Returns recommended sampling parameters as JSON. */
-export function samplingJson(sampling: RecommendedSampling): RecommendedSamplingJson {
-  const { temperature, topP: top_p, topK: top_k, minP: min_p, repetitionPenalty } = sampling;
-  return { temperature, top_p, top_k, min_p, repetition_penalty: repetitionPenalty };
+/** `hasDefaults`: the parameters that the request does not set have the defaults of the replica. */
+function samplingJson(sampling: Sampling, hasDefaults: boolean): ModelInput['sampling'] {
+  const numbers: Record<string, number | null> = {};
+  for (const [id, { name, servers }] of SAMPLING_LIST) {
+    const isDefault = hasDefaults && !sampling.explicit.has(id) && (servers?.includes('openai') ?? true);
+    numbers[name] = isDefault ? null : sampling[id];
+  }
+  return { ...(numbers as SamplingJson), logit_bias: sampling.logitBias.size };
 }
 
 function countRoles(messages: readonly { role: Role }[]): Partial<Record<Role, number>> {

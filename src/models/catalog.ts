@@ -1,5 +1,5 @@
 import type { ModelConfig } from '../config/schema.ts';
-import type { RecommendedSampling } from '../core/generation.ts';
+import type { RecommendedSampling } from '../core/sampling.ts';
 import type { EmbeddingInfo } from './gguf.ts';
 import type { ModelSource } from './source.ts';
 

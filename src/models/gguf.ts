@@ -1,5 +1,5 @@
 import { basename, dirname, join } from 'node:path';
-import type { RecommendedSampling } from '../core/generation.ts';
+import { RECOMMENDED_LIST, type RecommendedSampling } from '../core/sampling.ts';
 import { FILE_TYPES, scanGguf, type GgufScan, type GgufValue } from './gguf-file.ts';
 import { splitFiles } from './layout.ts';
 import { ModelFileError } from './errors.ts';
@@ -205,20 +205,16 @@ function embeddingOf(metadata: MetadataReader, architecture: string): EmbeddingI
   return pooling === 'none' && causal ? null : { pooling, causal };
 }
 
-/** For each parameter: its key in `general.sampling`, and whether the API accepts a value. Other values are ignored. */
-const SAMPLING: Readonly<Record<keyof RecommendedSampling, [key: string, ok: (value: number) => boolean]>> = {
-  temperature: ['temp', (value) => value >= 0 && value <= 2],
-  topP: ['top_p', (value) => value > 0 && value <= 1],
-  topK: ['top_k', (value) => Number.isInteger(value) && value >= 0],
-  minP: ['min_p', (value) => value >= 0 && value <= 1],
-  repetitionPenalty: ['penalty_repeat', (value) => value > 0 && value <= 2],
-};
-
 function samplingOf(metadata: MetadataReader): RecommendedSampling | null {
-  const found = Object.entries(SAMPLING).flatMap(([name, [key, ok]]) => {
-    const value = metadata.number(`general.sampling.${key}`);
+  const found = RECOMMENDED_LIST.flatMap(([id, { gguf, schema }]) => {
+    const value = metadata.number(`general.sampling.${gguf}`);
+    const { type, minimum = -Infinity, maximum, exclusiveMinimum } = schema;
+    if (value === null || value < minimum || value > maximum) return [];
+    // Files have a `top_p` of 0 for none.
+    if (value <= (id === 'topP' ? 0 : (exclusiveMinimum ?? -Infinity))) return [];
+    if (type === 'integer' && !Number.isInteger(value)) return [];
     // The file has 32-bit floats, so 0.6 is read as 0.6000000238418579.
-    return value !== null && ok(value) ? [[name, Number(value.toPrecision(6))] as const] : [];
+    return [[id, Number(value.toPrecision(6))] as const];
   });
   return found.length === 0 ? null : Object.fromEntries(found);
 }

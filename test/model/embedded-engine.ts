@@ -8,12 +8,12 @@ import type {
   ChatRequest,
   FinishReason,
   GenerationRequest,
-  Sampling,
   TextRequest,
   TokenLogprob,
   Usage,
   EngineEvent,
 } from '../../src/core/generation.ts';
+import type { Sampling } from '../../src/core/sampling.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { readGguf } from '../../src/models/gguf.ts';
 import { NO_END } from '../support/default-model.ts';

@@ -5,9 +5,9 @@ import {
   NO_USAGE,
   type Continuation,
   type GenerationRequest,
-  type Sampling,
   type TextRequest,
 } from '../../src/core/generation.ts';
+import type { Sampling } from '../../src/core/sampling.ts';
 import { GREEDY } from '../generation-requests.ts';
 import {
   assertRefused,

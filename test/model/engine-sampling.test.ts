@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import type { ServiceError } from '../../src/core/errors.ts';
-import type { GenerationRequest, Sampling, TokenLogprob } from '../../src/core/generation.ts';
+import type { GenerationRequest, TokenLogprob } from '../../src/core/generation.ts';
+import type { Sampling } from '../../src/core/sampling.ts';
 import {
   type Completion,
   always,

@@ -7,7 +7,7 @@ import { recordAudit } from '../../accounts/audit.ts';
 import { perMillionText } from '../../accounts/ledger/cost.ts';
 import { countInstances } from '../../accounts/ledger/instance.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
-import { samplingJson } from '../../inference/model-input.ts';
+import { recommendedJson } from '../../core/sampling.ts';
 import { prefillJson } from './receipt-json.ts';
 import type { Router } from '../../routing/router.ts';
 import type { ReplicaState } from '../../routing/replica.ts';
@@ -232,7 +232,7 @@ export async function modelJson(
     quantization: card?.quantization ?? null,
     modality: card?.architecture.modality ?? modality,
     instruct_type: card?.architecture.instruct_type ?? null,
-    recommended_sampling: samplingJson(card?.recommendedSampling ?? {}),
+    recommended_sampling: recommendedJson(card?.recommendedSampling ?? {}),
     is_default: isDefault,
     ...origin,
     source: details?.source ?? null,

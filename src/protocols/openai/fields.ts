@@ -1,9 +1,5 @@
-import {
-  MAX_TOOL_CALLS,
-  REASONING_EFFORTS,
-  type CompletionKind,
-  type SamplingNumber,
-} from '../../core/generation.ts';
+import { MAX_TOOL_CALLS, REASONING_EFFORTS, type CompletionKind } from '../../core/generation.ts';
+import { SAMPLING_LIST, type LimitedSampling, type SamplingNumber } from '../../core/sampling.ts';
 import {
   boolean,
   number,
@@ -70,72 +66,21 @@ export const maxCompletionTokens = number('max_completion_tokens', { type: 'inte
   description: 'Newer name for `max_tokens`. Takes precedence if both are set.',
 });
 
-/** A default for the docs: models can recommend another value. */
-const unlessRecommended = (value: string) => `as the model recommends, otherwise ${value}`;
-
-const temperature = number('temperature', { type: 'number', minimum: 0, maximum: 2 }, 1, {
-  default: unlessRecommended('`1`'),
-  description: 'Sampling temperature. 0 always selects the most likely token.',
-});
-
-const topP = number('top_p', { type: 'number', minimum: 0, maximum: 1 }, 1, {
-  default: unlessRecommended('`1`'),
-  description:
-    'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value. 0 always selects the most likely token.',
-});
-
-const topK = number('top_k', { type: 'integer', minimum: 0, maximum: MAX_INT32 }, null, {
-  feature: 'topK',
-  default: unlessRecommended('all'),
-  description: 'Samples from this number of most likely tokens; 0 means all.',
-});
-
-const minP = number('min_p', { type: 'number', minimum: 0, maximum: 1 }, 0, {
-  feature: 'minP',
-  default: unlessRecommended('`0`'),
-  description: 'Excludes tokens whose probability is below this fraction of the highest probability.',
-});
-
-const seed = number('seed', { type: 'integer', minimum: -(2 ** 63), maximum: 2 ** 63 }, null, {
-  bounds: 'signed 64-bit',
-  feature: 'seed',
-  description:
-    'Makes sampling reproducible: the same request with the same seed and engine generates the same text, on a best-effort basis. Only the lower 32 bits are used.',
-});
-
-const presencePenalty = number('presence_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
-  feature: 'presencePenalty',
-  description: 'Values above 0 lower the probability of tokens that have already occurred.',
-});
-
-const frequencyPenalty = number('frequency_penalty', { type: 'number', minimum: -2, maximum: 2 }, 0, {
-  feature: 'frequencyPenalty',
-  description: 'Values above 0 make tokens less likely each time they occur.',
-});
-
-const repetitionPenalty = number(
-  'repetition_penalty',
-  { type: 'number', exclusiveMinimum: 0, maximum: 2 },
-  1,
-  {
-    feature: 'repetitionPenalty',
-    default: unlessRecommended('`1`'),
-    description:
-      'Values above 1 lower the probability of tokens that have already occurred: positive logits are divided by this value, negative ones are multiplied by it. The embedded engine also counts tokens of the prompt, unless `presence_penalty` or `frequency_penalty` is set.',
-  },
-);
-
 /** The sampling parameters that are numbers. A parameter whose fallback is null has no default. */
-export const SAMPLING_FIELDS = {
-  temperature,
-  topP,
-  topK,
-  minP,
-  seed,
-  presencePenalty,
-  frequencyPenalty,
-  repetitionPenalty,
-} satisfies Record<SamplingNumber, ScalarField<number | null>>;
+export const SAMPLING_FIELDS = Object.fromEntries(
+  SAMPLING_LIST.map(([id, { name, schema, fallback, servers, gguf, ...parameter }]) => {
+    const otherwise = parameter.default ?? `\`${fallback}\``;
+    return [
+      id,
+      number(name, schema, fallback, {
+        description: parameter.description,
+        ...(parameter.bounds !== undefined && { bounds: parameter.bounds }),
+        ...(gguf !== undefined && { default: `as the model recommends, otherwise ${otherwise}` }),
+        feature: servers === undefined ? null : (id as LimitedSampling),
+      }),
+    ];
+  }),
+) as Readonly<Record<SamplingNumber, ScalarField<number | null>>>;
 
 const BIAS = { type: 'number', minimum: -100, maximum: 100 } as const satisfies FieldSchema;
 

@@ -3,11 +3,9 @@ import type {
   CompletionRequest,
   ChatRequest,
   TextRequest,
-  OptionalSampling,
   ResponseFormat,
-  Sampling,
-  SamplingNumber,
 } from '../../core/generation.ts';
+import { SAMPLING_LIST, type Sampling, type SamplingNumber } from '../../core/sampling.ts';
 import { ServiceError } from '../../core/errors.ts';
 import type { Notes } from '../../core/notes.ts';
 import type { ParseOptions } from '../../core/protocol.ts';
@@ -28,7 +26,7 @@ import {
   missing,
   noteUnknown,
 } from '../../json/values.ts';
-import type { Field, ScalarField } from '../field.ts';
+import type { Field } from '../field.ts';
 import { checkJsonSchema, checkLooseSchema, reducedSchema } from '../../json/json-schema.ts';
 
 /** Parses the body of a request. Throws `ServiceError` with the field. */
@@ -165,11 +163,13 @@ export function clampTokens(tokens: number | null): number | null {
 
 export function parseSampling(body: RequestBody): Sampling {
   const read: Record<string, number | null> = {};
-  for (const [name, field] of SAMPLING_NUMBERS) read[name] = body.read(field);
+  const explicit = new Set<SamplingNumber>();
+  for (const [id, field] of SAMPLING_NUMBERS) {
+    read[id] = body.read(field);
+    if (body.has(field)) explicit.add(id);
+  }
   const numbers = read as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
   const { seed } = numbers;
-  const explicit = new Set<OptionalSampling>();
-  for (const [name, field] of OPTIONAL_SAMPLING) if (body.has(field)) explicit.add(name);
   return {
     ...numbers,
     seed: seed === null ? null : Number(BigInt.asUintN(32, BigInt(seed))),
@@ -178,11 +178,7 @@ export function parseSampling(body: RequestBody): Sampling {
   };
 }
 
-const SAMPLING_NUMBERS = Object.entries<ScalarField<number | null>>(fields.SAMPLING_FIELDS);
-
-const { seed: _, ...OPTIONAL_FIELDS } = fields.SAMPLING_FIELDS;
-// The object has exactly these names.
-const OPTIONAL_SAMPLING = Object.entries(OPTIONAL_FIELDS) as [OptionalSampling, Field][];
+const SAMPLING_NUMBERS = SAMPLING_LIST.map(([id]) => [id, fields.SAMPLING_FIELDS[id]] as const);
 
 const NO_BIASES: ReadonlyMap<number, number> = new Map();
 

@@ -1,10 +1,10 @@
 import {
+  DIALECTS,
   type Dialect,
   type ServerDialect,
   type GenerationRequest,
   type JsonSchema,
   type ResponseFormat,
-  type Sampling,
   IMAGE_MARKER,
   contentParts,
   asChat,
@@ -23,6 +23,7 @@ import {
   type Tool,
   type ToolChoice,
 } from '../../core/generation.ts';
+import { SAMPLING_LIST, type Sampling } from '../../core/sampling.ts';
 import type { RefusableField } from './replica-error.ts';
 
 interface ReplicaRequestOptions {
@@ -75,11 +76,7 @@ function formatCompletion(request: CompletionRequest, options: ReplicaRequestOpt
   if (options.maxTokens !== null) {
     body[refused?.has('max_tokens') ? NEW_MAX_TOKENS[request.kind] : 'max_tokens'] = options.maxTokens;
   }
-  Object.assign(body, SAMPLING[dialect](request.sampling));
-  if (request.sampling.seed !== null) {
-    // llama-server treats the largest number as a request for a random seed.
-    body.seed = Math.min(request.sampling.seed, dialect === 'llama-server' ? 0xffff_fffe : 0xffff_ffff);
-  }
+  addSampling(body, request.sampling, dialect);
   if (request.stop.length > 0) body.stop = request.stop;
   if (request.choices > 1) body.n = request.choices;
   if (request.logprobs !== null) Object.assign(body, logprobs(request, dialect, request.logprobs));
@@ -143,57 +140,24 @@ function streamOptions(request: GenerationRequest, dialect: ServerDialect): Body
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
 
-const SAMPLING: Readonly<Record<ServerDialect, (sampling: Sampling) => Body>> = {
-  vllm: vllmSampling,
-  // SGLang has the fields of vLLM.
-  sglang: vllmSampling,
-  'llama-server': (sampling) => ({
-    ...samplers(sampling),
-    top_k: sampling.topK ?? 0,
-    repeat_penalty: sampling.repetitionPenalty,
-    // All versions of llama-server accept a list of pairs.
-    ...(sampling.logitBias.size > 0 ? { logit_bias: [...sampling.logitBias] } : {}),
-  }),
-  tgi: (sampling) => ({
-    temperature: sampling.temperature,
-    // TGI refuses 1, its default.
-    ...(sampling.topP < 1 ? { top_p: aboveZero(sampling.topP) } : {}),
-    ...(sampling.frequencyPenalty === 0 ? {} : { frequency_penalty: sampling.frequencyPenalty }),
-  }),
-  openai: (sampling) => ({
-    ...(sampling.explicit.has('temperature') ? { temperature: sampling.temperature } : {}),
-    ...(sampling.explicit.has('topP') ? { top_p: sampling.topP } : {}),
-    ...(sampling.explicit.has('presencePenalty') ? { presence_penalty: sampling.presencePenalty } : {}),
-    ...(sampling.explicit.has('frequencyPenalty') ? { frequency_penalty: sampling.frequencyPenalty } : {}),
-    ...logitBias(sampling),
-  }),
-};
+/** The parameters that each server supports. */
+const SUPPORTED: ReadonlyMap<ServerDialect, typeof SAMPLING_LIST> = new Map(
+  DIALECTS.filter((dialect) => dialect !== 'sluice').map((dialect) => [
+    dialect,
+    SAMPLING_LIST.filter(([, { servers }]) => servers?.includes(dialect) ?? true),
+  ]),
+);
 
-function vllmSampling(sampling: Sampling): Body {
-  return {
-    ...samplers(sampling),
-    top_p: aboveZero(sampling.topP),
-    top_k: sampling.topK || -1,
-    repetition_penalty: sampling.repetitionPenalty,
-    ...logitBias(sampling),
-  };
-}
-
-/** Some servers refuse a `top_p` of 0. This one selects the same token. */
-const aboveZero = (topP: number): number => Math.max(topP, 1e-6);
-
-function samplers(sampling: Sampling): Body {
-  return {
-    temperature: sampling.temperature,
-    top_p: sampling.topP,
-    min_p: sampling.minP,
-    presence_penalty: sampling.presencePenalty,
-    frequency_penalty: sampling.frequencyPenalty,
-  };
-}
-
-function logitBias(sampling: Sampling): Body {
-  return sampling.logitBias.size > 0 ? { logit_bias: Object.fromEntries(sampling.logitBias) } : {};
+function addSampling(body: Body, sampling: Sampling, dialect: ServerDialect): void {
+  const { explicit, logitBias } = sampling;
+  for (const [id, { name, fallback, names, sent }] of SUPPORTED.get(dialect) ?? []) {
+    if (dialect === 'openai' && fallback !== null && !explicit.has(id)) continue;
+    const value = sent === undefined ? sampling[id] : sent(sampling[id], dialect);
+    if (value !== null) body[names?.[dialect] ?? name] = value;
+  }
+  if (logitBias.size === 0) return;
+  // All versions of llama-server accept a list of pairs.
+  body.logit_bias = dialect === 'llama-server' ? [...logitBias] : Object.fromEntries(logitBias);
 }
 
 function logprobs(request: CompletionRequest, dialect: ServerDialect, alternatives: number): Body {

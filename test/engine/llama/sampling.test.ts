@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkLogitBias, samplerConfig } from '../../../src/engine/llama/decode/sampling.ts';
 import { ServiceError } from '../../../src/core/errors.ts';
-import type { Sampling } from '../../../src/core/generation.ts';
+import type { Sampling } from '../../../src/core/sampling.ts';
 import { NEUTRAL } from '../../generation-requests.ts';
 
 const PROMPT = Uint32Array.of(5, 6, 7);

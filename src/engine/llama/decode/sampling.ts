@@ -1,5 +1,5 @@
 import { ServiceError } from '../../../core/errors.ts';
-import type { Sampling } from '../../../core/generation.ts';
+import type { Sampling } from '../../../core/sampling.ts';
 import type { SamplerConfig } from '../native/addon.ts';
 
 /** The tokens that precede those to be sampled. */

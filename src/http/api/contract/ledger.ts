@@ -5,6 +5,7 @@ import {
   type RequestJson,
 } from '../../../accounts/ledger/request-json.ts';
 import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../core/generation.ts';
+import { SAMPLING_LIST, type SamplingJson } from '../../../core/sampling.ts';
 import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
 import { component, prefillProgress, recommendedSampling, time, usd } from './schemas.ts';
@@ -46,7 +47,15 @@ export const request = component(
 const milliseconds = z.int().nullable();
 
 const count = z.int().min(0);
-const parameter = z.number().nullable();
+
+/** Null is the default of a replica of the dialect `openai`, or of its server if there is no other. */
+const samplingNumbers = Object.fromEntries(
+  SAMPLING_LIST.map(([, { name, fallback, servers }]) => {
+    const hasDefault = fallback !== null && servers?.includes('openai') === false;
+    const schema: z.ZodType<number | null, number | null> = hasDefault ? z.number() : z.number().nullable();
+    return [name, schema];
+  }),
+) as Record<keyof SamplingJson, z.ZodType<number | null, number | null>>;
 
 /** What the model was given, without its text. */
 const modelInput = component(
@@ -98,14 +107,7 @@ const modelInput = component(
     choices: count,
     sampling: z
       .object({
-        temperature: parameter,
-        top_p: parameter,
-        top_k: parameter,
-        min_p: z.number(),
-        seed: parameter,
-        presence_penalty: parameter,
-        frequency_penalty: parameter,
-        repetition_penalty: z.number(),
+        ...samplingNumbers,
         logit_bias: count.describe('Number of tokens with a bias.'),
       })
       .describe('Sampling that applied. Null: the default of the replica; for `seed`, a random one.'),

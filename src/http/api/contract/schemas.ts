@@ -11,6 +11,7 @@ import {
   POSITION_CURSOR,
   UUID,
 } from '../../../accounts/bounds.ts';
+import { RECOMMENDED_LIST, type RecommendedSamplingJson } from '../../../core/sampling.ts';
 
 /** Schemas that are components of the OpenAPI document, with their names. */
 export const namedSchemas = z.registry<{ id: string }>();
@@ -81,15 +82,6 @@ function pageQueryOf(cursor: RegExp) {
 }
 
 /** The parameter `cursor` of a list whose cursors match `pattern`. */
-/** Sampling parameters that the publisher of a model recommends. */
-export const recommendedSampling = z.object({
-  temperature: z.number().optional(),
-  top_p: z.number().optional(),
-  top_k: z.int().min(0).optional(),
-  min_p: z.number().optional(),
-  repetition_penalty: z.number().optional(),
-});
-
 export function pageCursor(pattern: RegExp) {
   return z
     .string()
@@ -97,6 +89,16 @@ export function pageCursor(pattern: RegExp) {
     .optional()
     .describe('`next_cursor` of the previous page. Default: the first page.');
 }
+
+/** Sampling parameters that the publisher of a model recommends. */
+export const recommendedSampling = z.object(
+  Object.fromEntries(
+    RECOMMENDED_LIST.map(([, { name, schema }]) => [
+      name,
+      (schema.type === 'integer' ? z.int().min(schema.minimum ?? 0) : z.number()).optional(),
+    ]),
+  ) as { [Name in keyof RecommendedSamplingJson]-?: z.ZodOptional<z.ZodNumber> },
+);
 
 /** Parameters of lists that start with the oldest element. */
 export const pageQuery = pageQueryOf(POSITION_CURSOR);
