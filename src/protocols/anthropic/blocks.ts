@@ -1,8 +1,6 @@
 import { parseExactJson } from '../../json/exact-json.ts';
 import { jsonObject } from '../../json/values.ts';
-
-/** Sends frames of a stream. */
-export type Emit = (frames: string) => void;
+import type { ResponsePart, Send } from '../part-writer.ts';
 
 /** Formats an event of a stream. */
 export function frame(type: string, fields: object): string {
@@ -10,27 +8,27 @@ export function frame(type: string, fields: object): string {
 }
 
 /** A block of a response, which is written in parts. */
-export abstract class Block {
+export abstract class Block implements ResponsePart<object> {
   /** Null: the response is not a stream. */
-  protected readonly emit: Emit | null;
+  protected readonly send: Send | null;
   readonly index: number;
   /** The text so far; of a call, its arguments. */
   protected text = '';
   #deltaStart = '';
 
-  constructor(emit: Emit | null, index: number) {
-    this.emit = emit;
+  constructor(send: Send | null, index: number) {
+    this.send = send;
     this.index = index;
   }
 
   /** Returns the complete block. */
   abstract json(): object;
 
-  /** Emits the first event. */
+  /** Sends the first event. */
   begin(): void {
     const { type, field } = this.delta;
     this.#deltaStart = `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.index},"delta":{"type":"${type}","${field}":`;
-    this.emit?.(frame('content_block_start', { index: this.index, content_block: this.start }));
+    this.send?.(frame('content_block_start', { index: this.index, content_block: this.start }));
   }
 
   /** Adds a part. */
@@ -40,14 +38,14 @@ export abstract class Block {
     this.emitDelta(text);
   }
 
-  /** Emits the last event. Returns the complete block. */
+  /** Sends the last event. Returns the complete block. */
   end(): object {
-    this.emit?.(frame('content_block_stop', { index: this.index }));
+    this.send?.(frame('content_block_stop', { index: this.index }));
     return this.json();
   }
 
   protected emitDelta(text: string): void {
-    this.emit?.(`${this.#deltaStart}${JSON.stringify(text)}}}\n\n`);
+    this.send?.(`${this.#deltaStart}${JSON.stringify(text)}}}\n\n`);
   }
 
   /** The block in the first event. */
@@ -78,8 +76,8 @@ export class ThinkingBlock extends Block {
   #signature = '';
 
   /** `omitted`: only the signature is sent. */
-  constructor(emit: Emit | null, index: number, seal: (text: string) => string, omitted: boolean) {
-    super(emit, index);
+  constructor(send: Send | null, index: number, seal: (text: string) => string, omitted: boolean) {
+    super(send, index);
     this.#seal = seal;
     this.#omitted = omitted;
   }
@@ -91,7 +89,7 @@ export class ThinkingBlock extends Block {
   override end(): object {
     this.#signature = this.#seal(this.text);
     const delta = { type: 'signature_delta', signature: this.#signature };
-    this.emit?.(frame('content_block_delta', { index: this.index, delta }));
+    this.send?.(frame('content_block_delta', { index: this.index, delta }));
     return super.end();
   }
 
@@ -112,8 +110,8 @@ export class CallBlock extends Block {
   readonly #id: string;
   readonly #name: string;
 
-  constructor(emit: Emit | null, index: number, id: string, name: string) {
-    super(emit, index);
+  constructor(send: Send | null, index: number, id: string, name: string) {
+    super(send, index);
     this.#id = id;
     this.#name = name;
   }

@@ -4,7 +4,7 @@ import { MESSAGES_FIELDS } from './fields.ts';
 import { responseHeaders } from './headers.ts';
 import { describeMessages } from './openapi.ts';
 import { noteLimit, parseMessagesRequest } from './request.ts';
-import { MessageBuilder, MessageEvents } from './response.ts';
+import { MessageWriter } from './response.ts';
 
 /** The paths of the fields by the features that they ask for. */
 const FIELD_OF: ReadonlyMap<string | null, string> = new Map([
@@ -25,8 +25,8 @@ export const MESSAGES: Protocol = {
       schemaPath: (tool) =>
         tool === null ? 'output_config.format.schema' : (request.tooling.paths[tool] ?? 'tools'),
       fit: (card) => noteLimit(request.generation, card, options),
-      whole: (requestId) => new MessageBuilder(request, requestId),
-      stream: (requestId) => new MessageEvents(request, requestId),
+      whole: (requestId) => new MessageWriter(request, requestId, false),
+      stream: (requestId) => new MessageWriter(request, requestId, true),
     };
   },
   paramOf: (feature) => FIELD_OF.get(feature) ?? feature,

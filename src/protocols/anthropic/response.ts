@@ -1,62 +1,26 @@
 import type { ServiceError } from '../../core/errors.ts';
-import {
-  estimatedPromptTokens,
-  NO_USAGE,
-  type FinishReason,
-  type GenerationEvent,
-  type Usage,
-} from '../../core/generation.ts';
-import { CHARACTER_BYTES } from '../../json/json-heap.ts';
-import type { ResponseStream, WholeResponse } from '../../core/protocol.ts';
-import { CallBlock, frame, TextBlock, ThinkingBlock, type Block, type Emit } from './blocks.ts';
+import { estimatedPromptTokens, NO_USAGE, type FinishReason, type Usage } from '../../core/generation.ts';
+import { PartWriter, type EventOf } from '../part-writer.ts';
+import { CallBlock, frame, TextBlock, ThinkingBlock, type Block } from './blocks.ts';
 import { errorFrame } from './errors.ts';
 import type { MessagesRequest } from './request.ts';
 
-/** Builds a response that is not a stream. */
-export class MessageBuilder implements WholeResponse {
-  readonly #writer: MessageWriter;
+/** Writes the response to one request, or its server-sent events. */
+export class MessageWriter extends PartWriter<object, Block> {
+  readonly #request: MessagesRequest;
+  readonly #requestId: string;
+  #usage: Readonly<Usage> = NO_USAGE;
+  #stopReason: string | null = null;
+  #stopSequence: string | null = null;
 
-  constructor(request: MessagesRequest, requestId: string) {
-    this.#writer = new MessageWriter(request, requestId, null);
-  }
-
-  add(event: GenerationEvent): void {
-    this.#writer.add(event);
-  }
-
-  get heldBytes(): number {
-    return this.#writer.heldBytes;
+  constructor(request: MessagesRequest, requestId: string, isStream: boolean) {
+    super(isStream);
+    this.#request = request;
+    this.#requestId = requestId;
   }
 
   body(): string {
-    return JSON.stringify(this.#writer.message);
-  }
-}
-
-/** Formats the events of a response as server-sent events. */
-export class MessageEvents implements ResponseStream {
-  /** The last event is `message_stop`. */
-  readonly end = '';
-  readonly #writer: MessageWriter;
-  readonly #requestId: string;
-  #frames = '';
-
-  get heldBytes(): number {
-    return this.#writer.heldBytes;
-  }
-
-  constructor(request: MessagesRequest, requestId: string) {
-    this.#requestId = requestId;
-    this.#writer = new MessageWriter(request, requestId, (frames) => {
-      this.#frames += frames;
-    });
-  }
-
-  format(event: GenerationEvent): string {
-    this.#writer.add(event);
-    const frames = this.#frames;
-    this.#frames = '';
-    return frames;
+    return JSON.stringify(this.#message);
   }
 
   /** An event that all clients ignore, even before the first one. */
@@ -67,73 +31,53 @@ export class MessageEvents implements ResponseStream {
   error(error: ServiceError): string {
     return errorFrame(error, this.#requestId);
   }
-}
 
-/** Writes the response to one request: its events, and the message with the blocks so far. */
-class MessageWriter {
-  readonly #request: MessagesRequest;
-  readonly #id: string;
-  readonly #emit: Emit | null;
-  /** About how much memory the blocks take. */
-  heldBytes = 0;
-  readonly #blocks: object[] = [];
-  #open: Block | null = null;
-  #usage: Readonly<Usage> = NO_USAGE;
-  #stopReason: string | null = null;
-  #stopSequence: string | null = null;
-
-  /** `emit` is null if the response is not a stream. */
-  constructor(request: MessagesRequest, requestId: string, emit: Emit | null) {
-    this.#request = request;
-    this.#id = `msg_${requestId.replaceAll('-', '')}`;
-    this.#emit = emit;
+  protected start({ promptTokens, cachedTokens }: EventOf<'started'>): void {
+    this.#usage = {
+      ...NO_USAGE,
+      // Clients show how full the context is. Some servers report the count only at the end.
+      promptTokens: promptTokens ?? estimatedPromptTokens(this.#request.generation),
+      cachedTokens: cachedTokens ?? 0,
+    };
+    this.send?.(frame('message_start', { message: this.#message }));
   }
 
-  add(event: GenerationEvent): void {
-    switch (event.type) {
-      case 'started': {
-        const { promptTokens, cachedTokens } = event;
-        this.#usage = {
-          ...NO_USAGE,
-          // Clients show how full the context is. Some servers report the count only at the end.
-          promptTokens: promptTokens ?? estimatedPromptTokens(this.#request.generation),
-          cachedTokens: cachedTokens ?? 0,
-        };
-        this.#emit?.(frame('message_start', { message: this.message }));
-        break;
-      }
-      case 'token':
-        if (event.text !== '') this.#add(this.#text(), event.text);
-        break;
-      case 'reasoning':
-        if (event.text !== '') this.#add(this.#thinking(), event.text);
-        break;
-      case 'tool-call': {
-        const name = this.#request.tooling.names.get(event.name) ?? event.name;
-        this.#start((emit, index) => new CallBlock(emit, index, event.id, name));
-        break;
-      }
-      case 'tool-arguments':
-        if (this.#open instanceof CallBlock) this.#add(this.#open, event.text);
-        break;
-      case 'finish':
-        this.#stopReason = event.stopSequence === null ? STOP_REASONS[event.reason] : 'stop_sequence';
-        this.#stopSequence = event.stopSequence;
-        break;
-      case 'end':
-        this.#end(event.usage);
-        break;
-      case 'embedding':
-    }
+  protected textPart(): Block {
+    if (this.open instanceof TextBlock) return this.open;
+    return this.begin((index) => new TextBlock(this.send, index));
   }
 
-  get message(): object {
+  protected reasoningPart(): Block {
+    if (this.open instanceof ThinkingBlock) return this.open;
+    const { seal, omitsThinking } = this.#request;
+    return this.begin((index) => new ThinkingBlock(this.send, index, seal, omitsThinking));
+  }
+
+  protected callPart(id: string, called: string): Block {
+    const name = this.#request.tooling.names.get(called) ?? called;
+    return this.begin((index) => new CallBlock(this.send, index, id, name));
+  }
+
+  protected finish({ reason, stopSequence }: EventOf<'finish'>): void {
+    this.#stopReason = stopSequence === null ? STOP_REASONS[reason] : 'stop_sequence';
+    this.#stopSequence = stopSequence;
+  }
+
+  protected complete(usage: Usage): void {
+    this.endPart('completed');
+    this.#usage = usage;
+    const delta = { stop_reason: this.#stopReason, stop_sequence: this.#stopSequence, stop_details: null };
+    this.send?.(frame('message_delta', { delta, usage: usageOf(usage) }));
+    this.send?.(frame('message_stop', {}));
+  }
+
+  get #message(): object {
     return {
-      id: this.#id,
+      id: `msg_${this.#requestId.replaceAll('-', '')}`,
       type: 'message',
       role: 'assistant',
       model: this.#request.generation.model,
-      content: this.#blocks,
+      content: this.parts,
       stop_reason: this.#stopReason,
       stop_sequence: this.#stopSequence,
       stop_details: null,
@@ -147,45 +91,6 @@ class MessageWriter {
         speed: null,
       },
     };
-  }
-
-  #add(block: Block, text: string): void {
-    this.heldBytes += CHARACTER_BYTES * text.length;
-    block.add(text);
-  }
-
-  #text(): TextBlock {
-    if (this.#open instanceof TextBlock) return this.#open;
-    return this.#start((emit, index) => new TextBlock(emit, index));
-  }
-
-  #thinking(): ThinkingBlock {
-    if (this.#open instanceof ThinkingBlock) return this.#open;
-    const { seal, omitsThinking } = this.#request;
-    return this.#start((emit, index) => new ThinkingBlock(emit, index, seal, omitsThinking));
-  }
-
-  /** Ends the open block and begins the next one. */
-  #start<B extends Block>(create: (emit: Emit | null, index: number) => B): B {
-    this.#close();
-    const block = create(this.#emit, this.#blocks.length);
-    this.#open = block;
-    block.begin();
-    return block;
-  }
-
-  #close(): void {
-    if (this.#open === null) return;
-    this.#blocks.push(this.#open.end());
-    this.#open = null;
-  }
-
-  #end(usage: Usage): void {
-    this.#close();
-    this.#usage = usage;
-    const delta = { stop_reason: this.#stopReason, stop_sequence: this.#stopSequence, stop_details: null };
-    this.#emit?.(frame('message_delta', { delta, usage: usageOf(usage) }));
-    this.#emit?.(frame('message_stop', {}));
   }
 }
 

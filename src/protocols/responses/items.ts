@@ -1,4 +1,5 @@
 import { flatten } from '../../support/event-stream.ts';
+import type { ResponsePart } from '../part-writer.ts';
 import { CustomInput } from './custom-input.ts';
 import type { ToolIdentity } from './tools.ts';
 
@@ -22,7 +23,7 @@ export function members(fields: object): string {
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete';
 
 /** An item of a response, which is written in parts. */
-export abstract class Item {
+export abstract class Item implements ResponsePart<string> {
   /** Null: the response is not a stream. */
   protected readonly events: ItemEvents | null;
   readonly id: string;
@@ -48,6 +49,8 @@ export abstract class Item {
     this.events?.emit('response.output_item.done', item);
     return item;
   }
+
+  abstract add(text: string): void;
 
   protected abstract endContent(): void;
 }
@@ -103,7 +106,7 @@ export class MessageItem extends Item {
   }
 
   /** `logprobs`: the items of a JSON array, or ''. */
-  add(text: string, logprobs: string): void {
+  add(text: string, logprobs = ''): void {
     this.#text += text;
     if (logprobs !== '') this.#logprobs += this.#logprobs === '' ? logprobs : `,${logprobs}`;
     this.events?.emitDelta(TEXT_DELTA, text, `,"logprobs":[${logprobs}]`);

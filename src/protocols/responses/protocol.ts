@@ -3,7 +3,7 @@ import type { Protocol } from '../../core/protocol.ts';
 import { RESPONSES_FIELDS } from './fields.ts';
 import { describeResponses } from './openapi.ts';
 import { parseResponsesRequest } from './request.ts';
-import { errorFrame, ResponseBuilder, ResponseEvents } from './response.ts';
+import { errorFrame, ResponseWriter } from './response.ts';
 
 /** The paths of the fields by the features that they ask for. */
 const FIELD_OF: ReadonlyMap<string | null, string> = new Map([
@@ -22,8 +22,8 @@ export const RESPONSES: Protocol = {
       generation: request.generation,
       schemaPath: (tool) => (tool === null ? 'text.format.schema' : (request.tooling.paths[tool] ?? 'tools')),
       prepare: () => request.echo.prepare(),
-      whole: (requestId) => new ResponseBuilder(request, requestId),
-      stream: (requestId) => new ResponseEvents(request, requestId),
+      whole: (requestId) => new ResponseWriter(request, requestId, false),
+      stream: (requestId) => new ResponseWriter(request, requestId, true),
     };
   },
   paramOf: (feature) => FIELD_OF.get(feature) ?? feature,
