@@ -12,6 +12,7 @@ import { parseArgs } from 'node:util';
 import { TestDurations } from './durations.ts';
 import { filesOf, PARTS, type Part } from './parts.ts';
 import { CACHE, prepare } from './preparation.ts';
+import { removeLeftBehind } from './support/left-behind.ts';
 import { ROOT } from './reached.ts';
 import { sharesProcess, shareProcesses } from './shared-process.ts';
 
@@ -48,6 +49,7 @@ if (files.length === 0) throw new Error(`No test file matches ${positionals.join
 
 const strict = Boolean(process.env.CI);
 mkdirSync(CACHE, { recursive: true });
+removeLeftBehind(CACHE);
 // Compiling TypeScript is most of the cost of starting Node, and the tests start hundreds of processes.
 process.env.NODE_COMPILE_CACHE ??= join(CACHE, 'compiled');
 await using servers = new AsyncDisposableStack();
