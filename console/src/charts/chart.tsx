@@ -71,7 +71,7 @@ function ChartPlot(props: ChartProps) {
             time={timeText(formatTime(times[at.index] ?? 0), at.index === partial)}
             series={series}
             unit={unit}
-            of={times.length}
+            columns={times.length}
           />
         )}
         {!isMeasured(series) && (

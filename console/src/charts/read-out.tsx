@@ -9,7 +9,7 @@ interface ReadOutProps {
   /** Index of the hovered column. */
   index: number;
   /** Number of columns. */
-  of: number;
+  columns: number;
   /** Left edge of the hovered column, in pixels from the left of the chart. */
   left: number;
   width: number;
@@ -17,10 +17,10 @@ interface ReadOutProps {
 }
 
 /** The tooltip of a chart: highlights a column and lists its values. */
-export function ReadOut({ time, series, index, of, left, width, unit }: ReadOutProps) {
+export function ReadOut({ time, series, index, columns, left, width, unit }: ReadOutProps) {
   const bars = series.filter(({ shape }) => shape === 'bar');
   const sum = bars.reduce((total, { values }) => total + (values[index] ?? 0), 0);
-  const isLeft = index < of / 2;
+  const isLeft = index < columns / 2;
   return (
     <div className="pointer-events-none absolute inset-0 z-10">
       <div className="absolute top-2 bottom-6 rounded-sm bg-ink/6" style={{ left, width }} />
@@ -31,13 +31,13 @@ export function ReadOut({ time, series, index, of, left, width, unit }: ReadOutP
         <p className="mb-1 font-medium text-ink">{time}</p>
         {/* In the order of the stack, from the top. */}
         {series.toReversed().map((one) => (
-          <Line key={one.label} label={one.label} value={one.values[index]} unit={unit}>
+          <ReadOutLine key={one.label} label={one.label} value={one.values[index]} unit={unit}>
             <Swatch series={one} />
-          </Line>
+          </ReadOutLine>
         ))}
         {bars.length > 1 && (
           <div className="mt-1 border-t border-line pt-1">
-            <Line label="Total" value={sum} unit={unit} />
+            <ReadOutLine label="Total" value={sum} unit={unit} />
           </div>
         )}
       </div>
@@ -45,7 +45,7 @@ export function ReadOut({ time, series, index, of, left, width, unit }: ReadOutP
   );
 }
 
-function Line({
+function ReadOutLine({
   label,
   value,
   unit,

@@ -17,7 +17,7 @@ const STATES: Readonly<Record<State['state'], { word: string; tone: Tone }>> = {
 };
 
 /** The state of a replica or model, with the progress of loading or downloading. Unknown while data is outdated. */
-export function StateBadge({ of: { state, fraction, in_flight: running } }: { of: State }) {
+export function StateBadge({ status: { state, fraction, in_flight: running } }: { status: State }) {
   if (useConnection() !== 'up') return <Status tone="neutral">Unknown</Status>;
   if (state === 'drained' && running > 0) {
     return (

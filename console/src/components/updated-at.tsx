@@ -39,7 +39,7 @@ export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
 }
 
 /** Shows how old the data of these operations on a page is, with a button that loads it again. */
-export function DataAge({ of }: { of: readonly Operation[] }) {
-  const { atMs, busy, refresh } = useAge(of);
+export function DataAge({ operations }: { operations: readonly Operation[] }) {
+  const { atMs, busy, refresh } = useAge(operations);
   return <UpdatedAt atMs={atMs} busy={busy} onRefresh={refresh} />;
 }

@@ -5,7 +5,7 @@ const WIDTHS = { sm: '40rem', md: '48rem', lg: '64rem', xl: '80rem' };
 
 export type Width = keyof typeof WIDTHS;
 
-const queryOf = (width: string) => `(min-width: ${width})`;
+const mediaQuery = (width: string) => `(min-width: ${width})`;
 
 /** Returns the minimum widths that the window has, and renders again when they change. */
 export function useWindowWidths(): ReadonlySet<string> {
@@ -14,11 +14,11 @@ export function useWindowWidths(): ReadonlySet<string> {
 
 const snapshot = (): string =>
   Object.entries(WIDTHS)
-    .flatMap(([name, width]) => (matchMedia(queryOf(width)).matches ? [name] : []))
+    .flatMap(([name, width]) => (matchMedia(mediaQuery(width)).matches ? [name] : []))
     .join(' ');
 
 function listen(changed: () => void): () => void {
-  const queries = Object.values(WIDTHS).map((width) => matchMedia(queryOf(width)));
+  const queries = Object.values(WIDTHS).map((width) => matchMedia(mediaQuery(width)));
   for (const query of queries) query.addEventListener('change', changed);
   return () => {
     for (const query of queries) query.removeEventListener('change', changed);

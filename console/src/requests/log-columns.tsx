@@ -26,7 +26,7 @@ function Length({ ms }: { ms: number | null }) {
 }
 
 /** What is unusual about a request. */
-function Notes({ of: { notes } }: { of: Request }) {
+function Notes({ request: { notes } }: { request: Request }) {
   if (notes.length === 0) return null;
   const title = notes.map((note) => `${NOTES[note].label}: ${NOTES[note].hint}`).join('\n');
   return (
@@ -90,7 +90,7 @@ export function logColumns(
           </span>
           <span className="block w-30 truncate pl-4 text-xs text-ink-3 tabular-nums sm:w-40">
             <span className="sm:hidden">{cost(row)}</span>
-            <Notes of={row} />
+            <Notes request={row} />
           </span>
         </>
       ),

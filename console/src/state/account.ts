@@ -2,7 +2,7 @@ import { useCallback, useEffect } from 'react';
 import { useSearch } from 'wouter';
 import { useRead } from '../api/queries.ts';
 import { useSession } from './session.tsx';
-import { queryOf } from './url-query.ts';
+import { searchParamsOf } from './url-query.ts';
 
 /** The account whose keys and usage the console shows. */
 export interface CurrentAccount {
@@ -38,7 +38,7 @@ export function useAccount(): CurrentAccount | null {
 
 /** Returns the ID of the account in the URL; null: none. */
 export function useNamedAccount(): string | null {
-  return queryOf(useSearch()).get('account');
+  return searchParamsOf(useSearch()).get('account');
 }
 
 /** Stores the account for this tab and for the next visit. Its ID is not secret. */

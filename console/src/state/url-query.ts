@@ -5,7 +5,7 @@ import { useLocation, useSearch } from 'wouter';
 type Changes = Readonly<Record<string, string | null>>;
 
 /** Parses the query of a URL. Parameters without a value are left out, as if they were not set. */
-export function queryOf(search: string): URLSearchParams {
+export function searchParamsOf(search: string): URLSearchParams {
   return new URLSearchParams([...new URLSearchParams(search)].filter(([, value]) => value !== ''));
 }
 
@@ -31,5 +31,5 @@ export function useQueryState(): [
     },
     [path, navigate],
   );
-  return [useMemo(() => queryOf(search), [search]), change];
+  return [useMemo(() => searchParamsOf(search), [search]), change];
 }

@@ -41,7 +41,7 @@ export default function AccountsPage() {
       hint="Accounts own API keys and have a plan. Users are members of accounts."
       actions={
         <>
-          <DataAge of={['listAccounts', 'listUsers', 'readUsage']} />
+          <DataAge operations={['listAccounts', 'listUsers', 'readUsage']} />
           <Button
             kind="primary"
             icon={<Plus className="size-4" aria-hidden="true" />}

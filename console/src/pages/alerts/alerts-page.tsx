@@ -78,7 +78,7 @@ function AlertList() {
       {(loaded) => (
         <>
           <div className="flex justify-end border-b border-line px-4 py-1 sm:px-5">
-            <DataAge of={['listAlerts']} />
+            <DataAge operations={['listAlerts']} />
           </div>
           <AlertsTable alerts={loaded} openId={openId} onOpen={({ id }) => change({ alert: id })} />
           <ListFooter shown={loaded.length} what={loaded.length === 1 ? 'alert' : 'alerts'} rest={alerts} />

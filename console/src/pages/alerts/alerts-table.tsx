@@ -16,7 +16,7 @@ export function AlertsTable({ alerts, openId, onOpen }: AlertsTableProps) {
   return (
     <Table
       label="Alerts"
-      columns={columnsOf(onOpen)}
+      columns={alertColumns(onOpen)}
       rows={alerts}
       keyOf={({ id }) => id}
       onOpen={onOpen}
@@ -25,7 +25,7 @@ export function AlertsTable({ alerts, openId, onOpen }: AlertsTableProps) {
   );
 }
 
-function columnsOf(onOpen: (alert: Alert) => void): Column<Alert>[] {
+function alertColumns(onOpen: (alert: Alert) => void): Column<Alert>[] {
   return [
     {
       name: 'alert',

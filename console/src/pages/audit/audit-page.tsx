@@ -39,7 +39,7 @@ export default function AuditPage() {
     <Page
       title="Audit log"
       hint="Sign-ins, and changes to accounts, keys, plans, users and models. Events cannot be edited or deleted."
-      actions={<DataAge of={['listAudit']} />}
+      actions={<DataAge operations={['listAudit']} />}
     >
       <Card flush>
         <AuditFilters names={names} />

@@ -11,7 +11,7 @@ import { useSession } from '../../state/session.tsx';
 import { addressOf, exampleBody } from './example.ts';
 import { MethodBadge } from './method-badge.tsx';
 import { Prose } from './prose.tsx';
-import { Line, SchemaFields } from './schema-fields.tsx';
+import { ShapeLine, SchemaFields } from './schema-fields.tsx';
 import { shapeOf, type Schemas } from './schema.ts';
 
 interface OperationDetailsProps {
@@ -41,9 +41,9 @@ export function OperationDetails(props: OperationDetailsProps) {
         <div className="min-w-0 space-y-8">
           <Parameters {...props} />
           {entry.body !== null && (
-            <Part title="Request body">
+            <OperationSection title="Request body">
               <SchemaFields schema={entry.body} schemas={schemas} marked="required" />
-            </Part>
+            </OperationSection>
           )}
           <OperationResponses entry={entry} schemas={schemas} />
         </div>
@@ -72,13 +72,13 @@ function Parameters({ entry, schemas }: OperationDetailsProps) {
     const those = entry.parameters.filter((parameter) => parameter.in === place);
     if (those.length === 0) return null;
     return (
-      <Part key={place} title={place === 'path' ? 'Path parameters' : 'Query parameters'}>
+      <OperationSection key={place} title={place === 'path' ? 'Path parameters' : 'Query parameters'}>
         <ul className="divide-y divide-line">
           {those.map(({ name, required = false, schema, description }) => {
             const shape = shapeOf(schema, schemas);
             return (
               <li key={name} className="py-2.5">
-                <Line
+                <ShapeLine
                   name={name}
                   mark={required ? 'required' : null}
                   shape={{ ...shape, description: description ?? shape.description }}
@@ -87,7 +87,7 @@ function Parameters({ entry, schemas }: OperationDetailsProps) {
             );
           })}
         </ul>
-      </Part>
+      </OperationSection>
     );
   });
 }
@@ -131,7 +131,7 @@ function exampleAddress(entry: Entry, model: string): string {
 /** The responses of an operation by status, with collapsible schemas. */
 function OperationResponses({ entry, schemas }: Pick<OperationDetailsProps, 'entry' | 'schemas'>) {
   return (
-    <Part title="Responses">
+    <OperationSection title="Responses">
       <ul className="divide-y divide-line">
         {entry.responses.map((response) => (
           <li key={response.status}>
@@ -139,7 +139,7 @@ function OperationResponses({ entry, schemas }: Pick<OperationDetailsProps, 'ent
           </li>
         ))}
       </ul>
-    </Part>
+    </OperationSection>
   );
 }
 
@@ -209,7 +209,7 @@ function ResponseBody({ schema, events, schemas }: Response & { schemas: Schemas
 }
 
 /** A section of an operation. */
-function Part({ title, children }: { title: string; children: ReactNode }) {
+function OperationSection({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section>
       <h2 className="border-b border-line pb-1.5 text-sm font-semibold text-ink">{title}</h2>

@@ -62,7 +62,7 @@ function FieldLine({ field, schemas, marked }: Omit<PartsProps, 'shape'> & { fie
   const shape = shapeOf(field.schema, schemas);
   return (
     <>
-      <Line
+      <ShapeLine
         name={field.name}
         mark={field.required === (marked === 'required') ? marked : null}
         shape={shape}
@@ -75,7 +75,7 @@ function FieldLine({ field, schemas, marked }: Omit<PartsProps, 'shape'> & { fie
 }
 
 /** A field with its type, description and constraints. */
-export function Line({ name, mark, shape }: { name: string; mark: Marked | null; shape: Shape }) {
+export function ShapeLine({ name, mark, shape }: { name: string; mark: Marked | null; shape: Shape }) {
   return (
     <>
       <p className="flex flex-wrap items-baseline gap-x-2 gap-y-0.5">

@@ -116,7 +116,7 @@ function Name({ replica, onOpen }: { replica: Replica; onOpen: (replica: Replica
         {locationOf(replica)}
       </span>
       <span className="block text-xs sm:hidden">
-        <StateBadge of={replica} />
+        <StateBadge status={replica} />
       </span>
       <Narrow replica={replica} />
     </>
@@ -147,7 +147,7 @@ function State({ replica }: { replica: Replica }) {
   const { state, reason, received_bytes: received, total_bytes: total } = replica;
   return (
     <>
-      <StateBadge of={replica} />
+      <StateBadge status={replica} />
       {(state === 'down' || state === 'paused') && reason !== null && (
         <span className="block max-w-40 truncate text-xs text-ink-3 first-letter:uppercase" title={reason}>
           {reason}

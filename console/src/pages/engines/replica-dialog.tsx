@@ -85,7 +85,7 @@ function Details({ replica }: { replica: Replica }) {
       )}
       <DetailList
         details={[
-          { label: 'State', value: <StateBadge of={replica} /> },
+          { label: 'State', value: <StateBadge status={replica} /> },
           { label: 'In-flight requests (this instance)', value: whole(replica.in_flight) },
           { label: 'Slots', value: orUnknown(slots, whole) },
           { label: 'Slots in use', value: orUnknown(used, whole) },

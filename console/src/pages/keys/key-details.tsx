@@ -25,23 +25,23 @@ interface KeyActions {
 }
 
 /** The details of a key: properties, usage this month and limits. */
-export function KeyDetails({ of: key, ...actions }: { of: Key } & KeyActions) {
+export function KeyDetails({ apiKey: key, ...actions }: { apiKey: Key } & KeyActions) {
   return (
     <div className="space-y-7">
-      <Facts of={key} {...actions} />
-      <Part title="This month">
-        <KeyUsage of={key} />
-      </Part>
+      <Facts apiKey={key} {...actions} />
+      <KeySection title="This month">
+        <KeyUsage apiKey={key} />
+      </KeySection>
       {key.status === 'live' && (
-        <Part title="Limits">
-          <KeyLimits of={key} />
-        </Part>
+        <KeySection title="Limits">
+          <KeyLimits apiKey={key} />
+        </KeySection>
       )}
     </div>
   );
 }
 
-function Part({ title, children }: { title: string; children: ReactNode }) {
+function KeySection({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section>
       <h3 className="mb-3 text-sm font-semibold">{title}</h3>
@@ -50,13 +50,13 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
+function Facts({ apiKey: key, onEdit, onEndPrevious }: { apiKey: Key } & KeyActions) {
   const mayChange = useKeyRights()(key) === 'change';
   return (
     <div>
       <div className="mb-4 flex min-h-9 items-center justify-between gap-3">
         <span className="flex flex-wrap items-center gap-3 text-sm">
-          <KeyState of={key} />
+          <KeyState apiKey={key} />
           {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
           {key.purpose === 'playground' && <Badge>Playground</Badge>}
         </span>
@@ -68,11 +68,11 @@ function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
       </div>
       <dl className="grid grid-cols-[7rem_minmax(0,1fr)] gap-x-4 gap-y-2.5 text-sm">
         <Fact label="Key">
-          <MaskedKey of={key} />
+          <MaskedKey apiKey={key} />
         </Fact>
         {key.previous !== null && (
           <Fact label="Previous secret">
-            <PreviousSecret of={key.previous} onEnd={mayChange ? onEndPrevious : null} />
+            <PreviousSecret previous={key.previous} onEnd={mayChange ? onEndPrevious : null} />
           </Fact>
         )}
         <Fact label="ID">
@@ -85,14 +85,14 @@ function Facts({ of: key, onEdit, onEndPrevious }: { of: Key } & KeyActions) {
         </Fact>
         {key.tags.length > 0 && (
           <Fact label="Tags">
-            <Tags of={key.tags} wraps />
+            <Tags tags={key.tags} wraps />
           </Fact>
         )}
         <Fact label="Created">
           <Time at={key.created_at} />
         </Fact>
         <Fact label="Last used">
-          <LastUse of={key} />
+          <LastUse apiKey={key} />
         </Fact>
         {key.status === 'revoked' ? (
           <Fact label="Revoked">
@@ -145,7 +145,7 @@ function Sums({ sum }: { sum: ItemOf<'readUsage'> | undefined }) {
   );
 }
 
-function KeyUsage({ of: { id, account_id } }: { of: Key }) {
+function KeyUsage({ apiKey: { id, account_id } }: { apiKey: Key }) {
   const read = useRead('readUsage', { query: { account_id, key_id: id } });
   return (
     <>
@@ -173,7 +173,7 @@ function KeyUsage({ of: { id, account_id } }: { of: Key }) {
 }
 
 /** Live usage of the limits of a key and its account. */
-function KeyLimits({ of: key }: { of: Key }) {
+function KeyLimits({ apiKey: key }: { apiKey: Key }) {
   const read = useRead(
     'readLimits',
     { query: { account_id: key.account_id, key_id: key.id } },

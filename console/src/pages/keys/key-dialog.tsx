@@ -94,7 +94,11 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
             <>
               {/* The form is gone if the key was revoked in the meantime. */}
               {editing && <FormError error={change.error} />}
-              <KeyDetails of={loaded} onEdit={() => onEdit(true)} onEndPrevious={() => setEnding(loaded)} />
+              <KeyDetails
+                apiKey={loaded}
+                onEdit={() => onEdit(true)}
+                onEndPrevious={() => setEnding(loaded)}
+              />
             </>
           )
         }

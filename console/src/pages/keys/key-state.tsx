@@ -23,19 +23,19 @@ export function useKeyRights(): (key: Key) => 'change' | 'end' | null {
 }
 
 /** The state of a key as a badge, for narrow tables. */
-export function KeyStateBadge({ of: { status } }: { of: Key }) {
+export function KeyStateBadge({ apiKey: { status } }: { apiKey: Key }) {
   const { tone, word } = STATES[status];
   return <Badge tone={tone}>{word}</Badge>;
 }
 
 /** The state of a key as a dot and a word. */
-export function KeyState({ of: { status } }: { of: Key }) {
+export function KeyState({ apiKey: { status } }: { apiKey: Key }) {
   const { tone, word } = STATES[status];
   return <Status tone={tone}>{word}</Status>;
 }
 
 /** A key with only its prefix and last four characters. */
-export function MaskedKey({ of: { prefix, last_four } }: { of: Pick<Key, 'prefix' | 'last_four'> }) {
+export function MaskedKey({ apiKey: { prefix, last_four } }: { apiKey: Pick<Key, 'prefix' | 'last_four'> }) {
   return (
     <code className="font-mono text-xs whitespace-nowrap text-ink-2">
       {prefix}
@@ -47,7 +47,7 @@ export function MaskedKey({ of: { prefix, last_four } }: { of: Pick<Key, 'prefix
 }
 
 /** The tags of a key. `wraps`: on several lines, all of them. */
-export function Tags({ of: tags, wraps = false }: { of: readonly string[]; wraps?: boolean }) {
+export function Tags({ tags, wraps = false }: { tags: readonly string[]; wraps?: boolean }) {
   const shown = wraps ? tags : tags.slice(0, 2);
   return (
     <span

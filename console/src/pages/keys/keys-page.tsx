@@ -48,7 +48,7 @@ function Keys({ account }: { account: CurrentAccount }) {
       actions={
         keys?.length !== 0 && (
           <>
-            <DataAge of={['listKeys', 'readUsage']} />
+            <DataAge operations={['listKeys', 'readUsage']} />
             {create && (
               <Button kind="primary" icon={<Plus className="size-4" aria-hidden="true" />} onClick={create}>
                 Create key

@@ -39,7 +39,7 @@ export function KeysTable(props: KeysTableProps) {
       label="API keys"
       id="keys"
       sortable
-      columns={columnsOf(props)}
+      columns={keyColumns(props)}
       rows={props.keys}
       keyOf={({ id }) => id}
       onOpen={props.selected === null ? props.onOpen : props.onToggle}
@@ -53,10 +53,10 @@ const TAGS: Column<Key> = {
   heading: 'Tags',
   value: ({ tags }) => tags.join(', '),
   from: 'lg',
-  cell: ({ tags }) => <Tags of={tags} />,
+  cell: ({ tags }) => <Tags tags={tags} />,
 };
 
-function columnsOf(props: KeysTableProps): Column<Key>[] {
+function keyColumns(props: KeysTableProps): Column<Key>[] {
   const { usage, spend, hrefOf, onOpen, onEdit, onRotate, onRevoke, selected, onToggle } = props;
   const amount = moneyColumn(spend?.values() ?? []);
   const spent = ({ id }: Key) => {
@@ -90,12 +90,12 @@ function columnsOf(props: KeysTableProps): Column<Key>[] {
             {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
             {key.status !== 'live' && (
               <span className="sm:hidden">
-                <KeyStateBadge of={key} />
+                <KeyStateBadge apiKey={key} />
               </span>
             )}
           </span>
           <span className="block truncate">
-            <MaskedKey of={key} />
+            <MaskedKey apiKey={key} />
           </span>
         </>
       ),
@@ -147,24 +147,24 @@ function columnsOf(props: KeysTableProps): Column<Key>[] {
       heading: 'Status',
       value: ({ status }) => status,
       from: 'sm',
-      cell: (key) => <KeyState of={key} />,
+      cell: (key) => <KeyState apiKey={key} />,
     },
     {
       name: 'actions',
       heading: <span className="sr-only">Actions</span>,
-      cell: (key) => <Actions of={key} {...{ onOpen, onEdit, onRotate, onRevoke }} />,
+      cell: (key) => <Actions apiKey={key} {...{ onOpen, onEdit, onRotate, onRevoke }} />,
     },
   ];
   return selected === null ? columns : [checkboxes, ...columns.slice(0, -1)];
 }
 
 function Actions({
-  of: key,
+  apiKey: key,
   onOpen,
   onEdit,
   onRotate,
   onRevoke,
-}: { of: Key } & Pick<KeysTableProps, 'onOpen' | 'onEdit' | 'onRotate' | 'onRevoke'>) {
+}: { apiKey: Key } & Pick<KeysTableProps, 'onOpen' | 'onEdit' | 'onRotate' | 'onRevoke'>) {
   const rights = useKeyRights()(key);
   return (
     <Menu

@@ -2,7 +2,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Time } from '../../components/time.tsx';
 
 /** When, by which program and from where a key was last used. */
-export function LastUse({ of: key }: { of: ItemOf<'listKeys'> }) {
+export function LastUse({ apiKey: key }: { apiKey: ItemOf<'listKeys'> }) {
   return (
     <>
       <Time at={key.last_used_at} relative />

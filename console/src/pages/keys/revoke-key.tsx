@@ -113,7 +113,7 @@ function Consequences({ target }: { target: Key }) {
   return (
     <>
       <p>
-        Last used <LastUse of={target} />.{' '}
+        Last used <LastUse apiKey={target} />.{' '}
         {rows === undefined ? (
           days.isPending && <Skeleton className="mt-1 h-4 w-64" />
         ) : (

@@ -103,10 +103,10 @@ function NewSecret({ rotated, onClose }: { rotated: ResponseOf<'rotateKey'>; onC
 
 /** The previous secret of a key, with a button that ends it. */
 export function PreviousSecret({
-  of: previous,
+  previous,
   onEnd,
 }: {
-  of: NonNullable<Key['previous']>;
+  previous: NonNullable<Key['previous']>;
   /** Null: the user may not end it. */
   onEnd: (() => void) | null;
 }) {

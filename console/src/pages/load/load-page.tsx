@@ -278,12 +278,12 @@ const MODEL_COLUMNS: readonly Column<Model>[] = [
           {model.id}
         </span>
         <span className="block text-xs sm:hidden">
-          <StateBadge of={model} />
+          <StateBadge status={model} />
         </span>
       </>
     ),
   },
-  { name: 'state', heading: 'State', from: 'sm', cell: (model) => <StateBadge of={model} /> },
+  { name: 'state', heading: 'State', from: 'sm', cell: (model) => <StateBadge status={model} /> },
   {
     name: 'replicas',
     heading: 'Replicas ready',

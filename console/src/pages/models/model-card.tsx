@@ -47,7 +47,7 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
         <span className="flex shrink-0 flex-wrap items-center justify-end gap-2 text-xs leading-5">
           {model.is_default && models.length > 1 && <Badge tone="accent">Default</Badge>}
           {returnsEmbeddings(model) && <Badge>Embeddings</Badge>}
-          <StateBadge of={model} />
+          <StateBadge status={model} />
         </span>
       </header>
       {model.state !== 'ready' && (

@@ -17,7 +17,7 @@ function detailsOf(model: Model) {
   const modality = modalityText(model);
   const { context_length: context, context_tokens: configured } = model;
   return [
-    { label: 'State', value: <StateBadge of={model} /> },
+    { label: 'State', value: <StateBadge status={model} /> },
     ...(modality === null ? [] : [{ label: 'Modality', value: modality }]),
     { label: 'Default model', value: model.is_default ? <Badge tone="accent">Default</Badge> : 'No' },
     { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },

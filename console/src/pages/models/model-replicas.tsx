@@ -49,7 +49,7 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
                     </span>
                   </span>
                   <span className="flex shrink-0 items-center gap-1 text-xs">
-                    <StateBadge of={replica} />
+                    <StateBadge status={replica} />
                     {isAdded && replicas.length > 1 && (
                       <IconButton
                         label={`Remove ${replica.url ?? replica.name}`}

@@ -30,7 +30,7 @@ export function ModelsTable(props: ModelsTableProps) {
         label="Models"
         id="models"
         sortable
-        columns={columnsOf(props)}
+        columns={modelColumns(props)}
         rows={props.models}
         keyOf={({ id }) => id}
         onOpen={props.onManage ?? props.onCode}
@@ -42,7 +42,7 @@ export function ModelsTable(props: ModelsTableProps) {
   );
 }
 
-function columnsOf({ models, onCode, onManage }: ModelsTableProps): Column<Model>[] {
+function modelColumns({ models, onCode, onManage }: ModelsTableProps): Column<Model>[] {
   const open = onManage ?? onCode;
   const hasDefault = models.length > 1;
   return [
@@ -64,7 +64,7 @@ function columnsOf({ models, onCode, onManage }: ModelsTableProps): Column<Model
             {model.is_default && hasDefault && <Badge tone="accent">Default</Badge>}
           </span>
           <span className="flex text-xs sm:hidden">
-            <StateBadge of={model} />
+            <StateBadge status={model} />
           </span>
           <span className="block truncate text-2xs text-ink-3 max-sm:hidden">{specialText(model)}</span>
         </>
@@ -77,7 +77,7 @@ function columnsOf({ models, onCode, onManage }: ModelsTableProps): Column<Model
       from: 'sm',
       cell: (model) => (
         <span className="flex text-xs">
-          <StateBadge of={model} />
+          <StateBadge status={model} />
         </span>
       ),
     },

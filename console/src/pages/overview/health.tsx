@@ -21,14 +21,14 @@ export function Health({ models }: { models: ModelsQuery }) {
   const unread = [health, models].find(({ error }) => error !== null);
   if (unread !== undefined || !isUp) return <Unknown title="Health unknown" query={unread ?? health} />;
   if (health.data === undefined || models.data === undefined)
-    return <Line level="loading" title="Checking health" />;
+    return <HealthLine level="loading" title="Checking health" />;
   const checks = checksOf(health.data, models.data.data);
   const failed = checks.filter(({ state }) => state === 'unhealthy');
   const warned = checks.filter(({ state }) => state === 'warning');
   const shown = failed.length > 0 ? failed : warned;
   const level = failed.length > 0 ? 'unhealthy' : warned.length > 0 ? 'warning' : 'healthy';
   return (
-    <Line
+    <HealthLine
       level={level}
       title={
         level === 'healthy' ? 'All checks passed' : level === 'warning' ? 'Needs attention' : 'Unhealthy'
@@ -42,7 +42,7 @@ export function Health({ models }: { models: ModelsQuery }) {
       {shown.length === 0
         ? 'Database, ledger, limits and models'
         : shown.map(({ name, what }) => `${name}: ${what}`).join('. ')}
-    </Line>
+    </HealthLine>
   );
 }
 
@@ -53,10 +53,10 @@ interface UnknownProps {
 
 function Unknown({ title, query: { error, dataUpdatedAt } }: UnknownProps) {
   return (
-    <Line level="warning" title={title}>
+    <HealthLine level="warning" title={title}>
       {error?.message ?? 'The last check is outdated.'}
       {dataUpdatedAt > 0 && ` Last checked at ${clock(dataUpdatedAt)}.`}
-    </Line>
+    </HealthLine>
   );
 }
 
@@ -65,17 +65,17 @@ export function ModelsHealth({ query }: { query: ModelsQuery }) {
   const isUp = useConnection() === 'up';
   if (query.error !== null || !isUp) return <Unknown title="State of the models unknown" query={query} />;
   const models = query.data?.data;
-  if (models === undefined) return <Line level="loading" title="Checking models" />;
+  if (models === undefined) return <HealthLine level="loading" title="Checking models" />;
   const unready = models.filter((model) => !isAvailable(model));
-  if (models.length === 0) return <Line level="warning" title="No models configured" />;
-  if (unready.length === 0) return <Line level="healthy" title="All models are available" />;
+  if (models.length === 0) return <HealthLine level="warning" title="No models configured" />;
+  if (unready.length === 0) return <HealthLine level="healthy" title="All models are available" />;
   return (
-    <Line
+    <HealthLine
       level={unready.length < models.length ? 'warning' : 'unhealthy'}
       title={unready.length < models.length ? 'Some models are not available' : 'No model is available'}
     >
       {unready.map(({ id, state }) => `${id} is ${state}`).join('; ')}
-    </Line>
+    </HealthLine>
   );
 }
 
@@ -86,7 +86,7 @@ const LOOKS = {
   loading: { tone: 'text-ink-3', icon: CircleCheck },
 };
 
-function Line({
+function HealthLine({
   level,
   title,
   action,

@@ -52,7 +52,7 @@ function ModelList({ models }: { models: readonly ItemOf<'listServedModels'>[] }
             </span>
           </span>
           <span className="shrink-0 text-xs">
-            <StateBadge of={model} />
+            <StateBadge status={model} />
           </span>
         </li>
       ))}

@@ -98,7 +98,7 @@ function Details({ plan, users, onEdit }: DetailsProps) {
             </Button>
           )}
         </div>
-        <Part title="Limits">
+        <PlanSection title="Limits">
           {limits === null ? (
             <p className="text-sm text-bad">
               The plan is not in the configuration. Requests of its accounts are refused.
@@ -115,14 +115,14 @@ function Details({ plan, users, onEdit }: DetailsProps) {
               <code className="font-mono text-xs text-ink-2">defaultPlan</code>.
             </p>
           )}
-        </Part>
+        </PlanSection>
       </div>
       {Object.entries(limits?.models ?? {}).map(([model, own]) => (
-        <Part key={model} title={<span className="break-all">Limits for {model}</span>}>
+        <PlanSection key={model} title={<span className="break-all">Limits for {model}</span>}>
           <LimitList limits={own} />
-        </Part>
+        </PlanSection>
       ))}
-      <Part title="Accounts">
+      <PlanSection title="Accounts">
         {plan.accounts === 0 ? (
           <p className="text-sm text-ink-3">No accounts</p>
         ) : (
@@ -130,12 +130,12 @@ function Details({ plan, users, onEdit }: DetailsProps) {
             {(loaded) => <Accounts plan={plan} users={loaded.get(plan.name) ?? []} />}
           </Loaded>
         )}
-      </Part>
+      </PlanSection>
     </div>
   );
 }
 
-function Part({ title, children }: { title: ReactNode; children: ReactNode }) {
+function PlanSection({ title, children }: { title: ReactNode; children: ReactNode }) {
   return (
     <section>
       <h3 className="mb-3 text-sm font-semibold">{title}</h3>

@@ -36,7 +36,7 @@ export default function PlansPage() {
       actions={
         plans.data?.data.length !== 0 && (
           <>
-            <DataAge of={['listPlans', 'listAccounts', 'readUsage']} />
+            <DataAge operations={['listPlans', 'listAccounts', 'readUsage']} />
             <Button
               icon={<Plus className="size-4" aria-hidden="true" />}
               disabled={plans.data === undefined}
@@ -114,7 +114,7 @@ function Plans({ plans }: { plans: readonly Plan[] }) {
           label="Plans"
           id="plans"
           sortable
-          columns={columnsOf(users, hrefOf)}
+          columns={planColumns(users, hrefOf)}
           rows={plans}
           keyOf={({ name }) => name}
           onOpen={({ name }) => change({ plan: name })}
@@ -136,7 +136,7 @@ function Plans({ plans }: { plans: readonly Plan[] }) {
   );
 }
 
-function columnsOf(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>[] {
+function planColumns(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>[] {
   const closestOf = ({ name }: Plan) => users.data?.get(name)?.[0];
   return [
     {
@@ -155,7 +155,7 @@ function columnsOf(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>[]
             {plan.default && <Badge tone="accent">Default</Badge>}
             {plan.limits === null && <Badge tone="bad">Missing</Badge>}
           </span>
-          <ClosestText of={closestOf(plan)} />
+          <ClosestText account={closestOf(plan)} />
         </>
       ),
     },
@@ -187,14 +187,14 @@ function columnsOf(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>[]
         users.data === undefined ? (
           <Unloaded query={users} className="h-4 w-32" />
         ) : (
-          <Closest of={closestOf(plan)} />
+          <Closest account={closestOf(plan)} />
         ),
     },
   ];
 }
 
 /** The account that is closest to a limit, and how close. */
-function Closest({ of: user }: { of: AccountOfPlan | undefined }) {
+function Closest({ account: user }: { account: AccountOfPlan | undefined }) {
   if (user === undefined || user.closest === null) return <span className="text-ink-3">—</span>;
   const { limit, share } = user.closest;
   return (
@@ -213,7 +213,7 @@ function Closest({ of: user }: { of: AccountOfPlan | undefined }) {
 }
 
 /** On phones: the same as one line. */
-function ClosestText({ of: user }: { of: AccountOfPlan | undefined }) {
+function ClosestText({ account: user }: { account: AccountOfPlan | undefined }) {
   if (user === undefined || user.closest === null) return null;
   return (
     <span className="block max-w-44 truncate text-xs text-ink-3 sm:hidden">

@@ -273,12 +273,12 @@ function actionsOf(context: ActionContext): Actions {
     chooseModel: (column, model) => {
       const models = modelsOf(current().draft);
       models[column] = model;
-      current().changeQuery(queryOf(models), { replace: true });
+      current().changeQuery(modelQuery(models), { replace: true });
       change({ type: 'model', column, model });
     },
     closeColumn: (column) => {
       const next = changed(current().draft, { type: 'close', column });
-      current().changeQuery(queryOf(modelsOf(next)), { replace: true });
+      current().changeQuery(modelQuery(modelsOf(next)), { replace: true });
       replace(next);
     },
     stop: () => live.stop(),
@@ -296,7 +296,7 @@ function conversationActions({
   const show = (next: Draft) => {
     conversations.save(withEnded(current().draft, live));
     live.stop();
-    current().changeQuery({ mode: 'chat', ...queryOf(modelsOf(next)) }, { replace: true });
+    current().changeQuery({ mode: 'chat', ...modelQuery(modelsOf(next)) }, { replace: true });
     change({ type: 'replace', draft: next });
   };
   const open = (id: string) => {
@@ -350,7 +350,7 @@ function useOtherTabs(latest: Latest<Current>, { live, conversations, change }: 
 const SEPARATOR = ',';
 
 /** Returns the part of the URL that selects these models, one for each column. */
-function queryOf([first = '', ...others]: readonly string[]): Record<'model' | 'compare', string> {
+function modelQuery([first = '', ...others]: readonly string[]): Record<'model' | 'compare', string> {
   return { model: first, compare: others.join(SEPARATOR) };
 }
 

@@ -11,7 +11,7 @@ import { Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../state/scope.ts';
-import { AppliedLimits, CostLines, Ids, ModelInput, Part } from './receipt-parts.tsx';
+import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection } from './receipt-parts.tsx';
 import { isForEmbeddings, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
@@ -113,7 +113,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         </p>
       </div>
       <Waterfall receipt={receipt} />
-      <Part title="Tokens">
+      <ReceiptSection title="Tokens">
         <DetailList
           details={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
@@ -134,7 +134,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
             <Notice>{receipt.cache_miss}</Notice>
           </div>
         )}
-      </Part>
+      </ReceiptSection>
       <CostLines request={request} cost={cost} />
       {receipt.model_input !== null && <ModelInput input={receipt.model_input} />}
       <AppliedLimits plan={request.plan} limits={limits} />
@@ -159,7 +159,7 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
   const key = useKeyNames(scope.query, [request.key_id]);
   const account = useAccountNames(scope.all);
   return (
-    <Part title="Details">
+    <ReceiptSection title="Details">
       <DetailList
         details={[
           ...(scope.all ? [{ label: 'Account', value: account(request.account_id) }] : []),
@@ -191,6 +191,6 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
             : [{ label: 'Continued after', value: `${whole(request.continued_after)} tokens` }]),
         ]}
       />
-    </Part>
+    </ReceiptSection>
   );
 }

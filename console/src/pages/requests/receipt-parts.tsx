@@ -11,7 +11,15 @@ import { isForEmbeddings, type Request } from '../../requests/outcome.tsx';
 type Receipt = ResponseOf<'getReceipt'>;
 
 /** A section of a receipt. */
-export function Part({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
+export function ReceiptSection({
+  title,
+  aside,
+  children,
+}: {
+  title: string;
+  aside?: ReactNode;
+  children: ReactNode;
+}) {
   return (
     <section>
       <div className="mb-2 flex items-baseline justify-between gap-3">
@@ -35,9 +43,9 @@ export function CostLines({ request, cost: lines }: { request: Request; cost: Re
   const cost = lines.filter(({ what }) => what !== 'completion' || !isForEmbeddings(request));
   if (cost.length === 0) {
     return (
-      <Part title="Cost">
+      <ReceiptSection title="Cost">
         <p className="text-sm text-ink-3">Available when the request has finished</p>
-      </Part>
+      </ReceiptSection>
     );
   }
   const isCacheSeparate = cost.some(({ what }) => what === 'input_cache_read');
@@ -45,7 +53,7 @@ export function CostLines({ request, cost: lines }: { request: Request; cost: Re
   const price = exactMoneyColumn(cost.map(({ usd_per_million }) => usd_per_million));
   const cell = 'py-2 pl-3 text-right tabular-nums first:pl-0 first:text-left';
   return (
-    <Part title="Cost">
+    <ReceiptSection title="Cost">
       <table className="w-full text-sm">
         <caption className="sr-only">Cost breakdown</caption>
         <thead>
@@ -78,7 +86,7 @@ export function CostLines({ request, cost: lines }: { request: Request; cost: Re
           </tr>
         </tfoot>
       </table>
-    </Part>
+    </ReceiptSection>
   );
 }
 
@@ -94,7 +102,7 @@ export function ModelInput({ input }: { input: NonNullable<Receipt['model_input'
   // The parameters of text have no effect on an embedding.
   const generatesText = input.max_tokens !== 0;
   return (
-    <Part title="What the model was given">
+    <ReceiptSection title="What the model was given">
       <DetailList
         details={[
           { label: 'Messages', value: input.messages && named(input.messages) },
@@ -140,7 +148,7 @@ export function ModelInput({ input }: { input: NonNullable<Receipt['model_input'
           </ul>
         </>
       )}
-    </Part>
+    </ReceiptSection>
   );
 }
 
@@ -157,7 +165,7 @@ function named(
 /** The limits that applied to a request, and how much of each remained. */
 export function AppliedLimits({ plan, limits }: { plan: string; limits: Receipt['limits'] }) {
   return (
-    <Part title="Limits applied" aside={`Plan: ${plan}`}>
+    <ReceiptSection title="Limits applied" aside={`Plan: ${plan}`}>
       {limits.length === 0 ? (
         <p className="text-sm text-ink-3">None. The plan has no limits.</p>
       ) : (
@@ -176,21 +184,21 @@ export function AppliedLimits({ plan, limits }: { plan: string; limits: Receipt[
           ))}
         </ul>
       )}
-    </Part>
+    </ReceiptSection>
   );
 }
 
 /** The ids of a request. */
 export function Ids({ request }: { request: Request }) {
   return (
-    <Part title="IDs">
+    <ReceiptSection title="IDs">
       <dl className="divide-y divide-line text-sm">
         <Id label="Request ID" what="request ID" id={request.id} />
         {request.client_request_id !== null && (
           <Id label="Client request ID" what="client request ID" id={request.client_request_id} />
         )}
       </dl>
-    </Part>
+    </ReceiptSection>
   );
 }
 

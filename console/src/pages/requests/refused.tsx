@@ -81,7 +81,7 @@ function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] 
       label="Refused requests"
       id="refused-requests"
       sortable
-      columns={columnsOf(key, scope.all ? account : null)}
+      columns={refusalColumns(key, scope.all ? account : null)}
       rows={refusals}
       keyOf={({ account_id, key_id, code, param }) => [account_id, key_id, code, param].join(' ')}
     />
@@ -89,7 +89,10 @@ function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] 
 }
 
 /** `account` is null if all rows belong to one account. */
-function columnsOf(key: (id: string) => string, account: ((id: string) => string) | null): Column<Refusal>[] {
+function refusalColumns(
+  key: (id: string) => string,
+  account: ((id: string) => string) | null,
+): Column<Refusal>[] {
   const keyName = ({ account_id: owner, key_id: id }: Refusal): string =>
     id !== null ? key(id) : owner === null ? 'No valid key' : 'All keys';
   const columns: Column<Refusal>[] = [

@@ -3,7 +3,7 @@ import { COLORS } from '../../charts/colors.ts';
 import { oneDecimal, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
 import { between, isForEmbeddings, type Request } from '../../requests/outcome.tsx';
-import { Part } from './receipt-parts.tsx';
+import { ReceiptSection } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 
@@ -27,7 +27,7 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
   const known = stages.reduce((sum, { ms }) => sum + (ms ?? 0), 0);
   const scale = Math.max(1, total ?? known);
   return (
-    <Part title="Timing" aside={total === null ? 'Running' : `${duration(total)} total`}>
+    <ReceiptSection title="Timing" aside={total === null ? 'Running' : `${duration(total)} total`}>
       <ul className="space-y-2.5">
         {stages.map((stage, index) => (
           <Bar
@@ -41,7 +41,7 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
       {!isForEmbeddings(request) && (
         <p className="mt-3 text-xs text-ink-3 tabular-nums">{summary(receipt)}</p>
       )}
-    </Part>
+    </ReceiptSection>
   );
 }
 

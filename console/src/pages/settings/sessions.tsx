@@ -37,7 +37,7 @@ export function Sessions() {
         {(loaded) => (
           <ul aria-label="Sessions" className="divide-y divide-line border-t border-line">
             {loaded.map((session) => (
-              <Line key={session.id} session={session} />
+              <SessionItem key={session.id} session={session} />
             ))}
           </ul>
         )}
@@ -62,7 +62,7 @@ const ICONS: Record<Device['kind'], typeof Monitor> = {
   program: SquareTerminal,
 };
 
-function Line({ session }: { session: Session }) {
+function SessionItem({ session }: { session: Session }) {
   const {
     id,
     current,

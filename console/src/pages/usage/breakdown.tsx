@@ -87,7 +87,7 @@ function statusColumns(all: Sums, linkOf: BreakdownProps['linkOf']): Column<(typ
       name: 'share',
       heading: 'Share',
       numeric: true,
-      cell: ({ measure }) => <Share part={MEASURES[measure](all)} of={all.requests} />,
+      cell: ({ measure }) => <Share part={MEASURES[measure](all)} total={all.requests} />,
     },
   ];
 }
@@ -184,7 +184,7 @@ function partColumns(
       value: ({ errors, requests }) => (requests === 0 ? null : errors / requests),
       numeric: true,
       from: 'lg',
-      cell: (row) => <Part part={row.errors} of={row.requests} />,
+      cell: (row) => <Percentage part={row.errors} total={row.requests} />,
     },
     {
       name: 'tokens',
@@ -200,7 +200,7 @@ function partColumns(
       value: (row) => (tokens(all) === 0 ? null : tokens(row) / tokens(all)),
       numeric: true,
       from: 'md',
-      cell: (row) => <Share part={tokens(row)} of={tokens(all)} />,
+      cell: (row) => <Share part={tokens(row)} total={tokens(all)} />,
     },
     ...(by === 'client' ? [] : [TTFT]),
     // Throughput percentiles over several models are meaningless.
@@ -252,22 +252,22 @@ const MISSED: readonly Column<Sums>[] = [
 ];
 
 /** A share as a number and as a bar. */
-function Share({ part, of }: { part: number; of: number }) {
-  const share = of === 0 ? 0 : part / of;
+function Share({ part, total }: { part: number; total: number }) {
+  const share = total === 0 ? 0 : part / total;
   return (
     <span className="inline-flex items-center justify-end gap-2">
       <span className="hidden h-1.5 w-16 overflow-hidden rounded-full bg-sunken sm:block" aria-hidden="true">
         <span className="block h-full rounded-full bg-accent" style={{ width: `${share * 100}%` }} />
       </span>
       <span className="w-14">
-        <Part part={part} of={of} />
+        <Percentage part={part} total={total} />
       </span>
     </span>
   );
 }
 
 /** A share as a percentage, exact on hover. */
-function Part({ part, of }: { part: number; of: number }) {
-  if (of === 0) return '—';
-  return <span title={`${whole(part)} of ${whole(of)}`}>{percentColumn(part / of)}</span>;
+function Percentage({ part, total }: { part: number; total: number }) {
+  if (total === 0) return '—';
+  return <span title={`${whole(part)} of ${whole(total)}`}>{percentColumn(part / total)}</span>;
 }

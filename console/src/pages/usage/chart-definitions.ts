@@ -2,7 +2,7 @@ import { COLORS, groupColor, OTHER_COLOR } from '../../charts/colors.ts';
 import type { Series } from '../../charts/series.ts';
 import type { Unit } from '../../charts/value-axis.ts';
 import { rest, speedAt, ttftAt, valuesOf, type Measure, type OverTime } from './buckets.ts';
-import type { Part } from './use-usage.ts';
+import type { UsageSeries } from './use-usage.ts';
 
 /** The data of a chart. */
 interface ChartData {
@@ -10,9 +10,9 @@ interface ChartData {
   /** The previous period; null: no comparison. */
   before: OverTime | null;
   /** Null: not grouped. */
-  parts: readonly Part[] | null;
+  parts: readonly UsageSeries[] | null;
   /** The models with the most usage. */
-  models: readonly Part[];
+  models: readonly UsageSeries[];
 }
 
 /** One chart of the page. */
@@ -107,7 +107,7 @@ function stacked(measure: Measure, madeOf: readonly (readonly [string, Measure &
   };
 }
 
-function barsOfParts(over: OverTime, parts: readonly Part[], measure: Measure): Series[] {
+function barsOfParts(over: OverTime, parts: readonly UsageSeries[], measure: Measure): Series[] {
   const all = parts.map(({ over }) => valuesOf(over, measure));
   const bars = parts.map(({ label }, index): Series => ({
     label,

@@ -7,7 +7,7 @@ import { indexNow, isFree, type OverTime } from './buckets.ts';
 import { ChartCard } from './chart-card.tsx';
 import { CHARTS, type ChartDefinition } from './chart-definitions.ts';
 import type { Selection } from './selection.ts';
-import type { Part } from './use-usage.ts';
+import type { UsageSeries } from './use-usage.ts';
 
 interface UsageChartsProps {
   selection: Selection;
@@ -15,8 +15,8 @@ interface UsageChartsProps {
   over: QueryState<OverTime>;
   before: QueryState<OverTime>;
   /** Used if usage is grouped. */
-  parts: QueryState<readonly Part[]>;
-  models: QueryState<readonly Part[]>;
+  parts: QueryState<readonly UsageSeries[]>;
+  models: QueryState<readonly UsageSeries[]>;
   /** Returns the path of the request log for a point in time. */
   linkOf: (index: number) => string;
 }

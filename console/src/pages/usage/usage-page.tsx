@@ -35,7 +35,7 @@ export default function UsagePage() {
       hint="Tokens, requests, cost and performance. Days are in UTC."
       actions={
         <>
-          <DataAge of={['readUsage']} />
+          <DataAge operations={['readUsage']} />
           <ScopeSwitch />
           <DateRange
             text={rangeLabel(selection)}

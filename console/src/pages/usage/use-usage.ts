@@ -88,14 +88,18 @@ const PARTS = {
 export const partOf = (sums: Sums, by: Exclude<Split, 'status'>): string => sums[PARTS[by].column] ?? '';
 
 /** A group of the usage. */
-export interface Part {
+export interface UsageSeries {
   id: string;
   label: string;
   over: OverTime;
 }
 
 /** Loads the groups with the most usage. Never has data if usage is not grouped. */
-export function useParts(scope: Scope, selection: Selection, times: readonly number[]): QueryState<Part[]> {
+export function useParts(
+  scope: Scope,
+  selection: Selection,
+  times: readonly number[],
+): QueryState<UsageSeries[]> {
   const { split, unit, days } = selection;
   const by = split === 'none' ? null : split;
   const base = usageQuery(scope, selection, days);
