@@ -307,7 +307,6 @@ test('the contract of the management API depends neither on Node nor on other pa
   assert.deepEqual(dependencies.sort(), [
     'accounts/bounds.ts',
     'accounts/ledger/cost.ts',
-    'accounts/ledger/days.ts',
     'accounts/ledger/request-json.ts',
     'accounts/ledger/request-notes.ts',
     'accounts/ledger/roll-ups.ts',

@@ -1,4 +1,4 @@
-import { bucketOf } from '../src/accounts/ledger/histogram.ts';
+import { bucketOf } from '../test/support/latency-buckets.ts';
 import type { RollUpSums, LedgerRow } from './ledger.ts';
 
 const DAY_MS = 86_400_000;

@@ -1,15 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 import { Client } from 'pg';
-import { bucketOf } from '../../src/accounts/ledger/histogram.ts';
 import { DAY_MS, dayOf } from '../../src/accounts/ledger/days.ts';
-import {
-  CLIENT_KEY,
-  DAY_KEY,
-  RollUps,
-  USAGE_SUMS,
-  type EndedRow,
-} from '../../src/accounts/ledger/roll-ups.ts';
-import { ensurePartitions } from '../../src/database/partitions.ts';
+import { addRollUps } from '../../src/accounts/ledger/roll-up-writes.ts';
+import { ensurePartitions, firstIdAt } from '../../src/database/partitions.ts';
 import type { TestDatabase } from '../../test/support/servers.ts';
 
 /** The largest account, and its share of all rows. */
@@ -65,7 +58,7 @@ const CONSTANTS = {
 
 interface BulkWriter extends AsyncDisposable {
   writeRows(rows: readonly SqlValues[]): Promise<void>;
-  writeRollUps(rollUps: RollUps): Promise<void>;
+  run(sql: string): Promise<void>;
   /** Updates the statistics of the tables, as the database does over time. */
   finish(): Promise<void>;
 }
@@ -83,27 +76,33 @@ export async function fill(
     database.location.kind === 'sqlite'
       ? sqliteWriter(database.location.path)
       : await postgresWriter(database);
-  let [day, rollUps] = [dayOf(from), new RollUps()];
+  let day = dayOf(from);
   for (let done = 0; done < count;) {
     const rows: SqlValues[] = [];
     while (rows.length < CHUNK && done < count) {
       const atMs = from + (done / count) * DAYS * DAY_MS;
       if (dayOf(atMs) > day) break;
-      rows.push(createRow(done++, atMs, rollUps));
+      rows.push(createRow(done++, atMs));
     }
     await writer.writeRows(rows);
     if (rows.length < CHUNK) {
       // The day is complete.
-      await writer.writeRollUps(rollUps);
-      [day, rollUps] = [day + 1, new RollUps()];
+      await addDay(writer, day++);
     }
     onProgress(done);
   }
-  await writer.writeRollUps(rollUps);
+  await addDay(writer, day);
   await writer.finish();
 }
 
-function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
+/** Adds the rows of a day to the roll-ups. */
+async function addDay(writer: BulkWriter, day: number): Promise<void> {
+  const [first, next] = [day, day + 1].map((one) => firstIdAt(one * DAY_MS));
+  const rows = `(select * from ledger where id >= '${first}' and id < '${next}') as ended`;
+  for (const sql of addRollUps(rows)) await writer.run(sql);
+}
+
+function createRow(number: number, atMs: number): SqlValues {
   const startedAt = Math.floor(atMs);
   const large = Math.random() < LARGE_SHARE;
   const account = large ? LARGE : `acct_${Math.floor(Math.random() * ACCOUNTS)}`;
@@ -116,23 +115,6 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
   const firstTokenAt = Math.floor(startedAt + ttftMs);
   const endedAt = Math.floor(firstTokenAt + (completion / speed) * 1000);
   const cost = failed ? 0 : prompt * 150_000 + completion * 600_000;
-  const ended: EndedRow = {
-    account_id: account,
-    key_id: key,
-    model,
-    started_at: startedAt,
-    client: CLIENT,
-    state: 'settled',
-    error_code: failed ? RARE : null,
-    prompt_tokens: prompt,
-    cached_tokens: 0,
-    cache_miss_tokens: 0,
-    completion_tokens: completion,
-    reasoning_tokens: 0,
-    billed: failed ? 0 : 1,
-    cost_pico: BigInt(cost),
-  };
-  rollUps.add(ended, failed ? null : bucketOf(ttftMs), failed ? null : bucketOf(speed));
   const hex = startedAt.toString(16).padStart(12, '0');
   const tail = number.toString(16).padStart(15, '0');
   const id = `${hex.slice(0, 8)}-${hex.slice(8)}-7${tail.slice(0, 3)}-8000-${tail.slice(3)}`;
@@ -146,41 +128,31 @@ function createRow(number: number, atMs: number, rollUps: RollUps): SqlValues {
     prompt,
     completion,
     cost,
-    ended.error_code,
+    failed ? RARE : null,
     failed ? 503 : 200,
-    ended.billed,
+    failed ? 0 : 1,
   ];
 }
 
 const NAMES = [...Object.keys(COLUMNS), ...Object.keys(CONSTANTS)].join(', ');
 const CONSTANT_VALUES = Object.values(CONSTANTS).join(', ');
-const SUM_NAMES = USAGE_SUMS.map(({ name }) => name);
-const USAGE_COLUMNS = [...DAY_KEY, ...SUM_NAMES];
-const CLIENT_COLUMNS = [...CLIENT_KEY, ...SUM_NAMES];
-const LATENCY_WIDTH = 7;
-const ADD_USAGE = `insert into usage_days (${USAGE_COLUMNS.join(', ')})`;
-const ADD_CLIENT_USAGE = `insert into client_days (${CLIENT_COLUMNS.join(', ')})`;
-const ADD_LATENCY = 'insert into latency_days (account_id, day, model, key_id, measure, bucket, count)';
 
 function sqliteWriter(path: string): BulkWriter {
   const connection = new DatabaseSync(path);
   connection.exec('pragma synchronous = off; pragma cache_size = -500000');
-  const placeholders = (count: number) => Array.from({ length: count }, () => '?').join(', ');
-  const insert = (sql: string, rows: readonly unknown[][]) => {
-    const statement = connection.prepare(sql);
-    connection.exec('begin');
-    for (const values of rows) statement.run(...(values as SqlValues));
-    connection.exec('commit');
-  };
+  const placeholders = Object.keys(COLUMNS)
+    .map(() => '?')
+    .join(', ');
+  const values = `${placeholders}, ${CONSTANT_VALUES}`;
+  const insert = connection.prepare(`insert into ledger (${NAMES}) values (${values})`);
   return {
     async writeRows(rows) {
-      const values = `${placeholders(Object.keys(COLUMNS).length)}, ${CONSTANT_VALUES}`;
-      insert(`insert into ledger (${NAMES}) values (${values})`, [...rows]);
+      connection.exec('begin');
+      for (const row of rows) insert.run(...row);
+      connection.exec('commit');
     },
-    async writeRollUps({ days, clients, latencies }) {
-      insert(`${ADD_USAGE} values (${placeholders(USAGE_COLUMNS.length)})`, days);
-      insert(`${ADD_CLIENT_USAGE} values (${placeholders(CLIENT_COLUMNS.length)})`, clients);
-      insert(`${ADD_LATENCY} values (${placeholders(LATENCY_WIDTH)})`, latencies);
+    async run(sql) {
+      connection.exec(sql);
     },
     async finish() {
       connection.exec('analyze; pragma wal_checkpoint(truncate)');
@@ -195,28 +167,16 @@ async function postgresWriter(database: TestDatabase): Promise<BulkWriter> {
   const client = new Client({ connectionString: database.url?.reveal() });
   await client.connect();
   await client.query('set synchronous_commit = off');
-  const insert = async (
-    into: string,
-    types: readonly string[],
-    constants: string,
-    rows: readonly unknown[][],
-  ) => {
-    for (let start = 0; start < rows.length; start += CHUNK) {
-      const chunk = rows.slice(start, start + CHUNK);
-      const arrays = types.map((_, column) => chunk.map((values) => values[column]));
-      const parameters = types.map((type, column) => `$${column + 1}::${type}[]`).join(', ');
-      await client.query(`${into} select *${constants} from unnest(${parameters})`, arrays);
-    }
-  };
-  const key = ['text', 'int4', 'text', 'text'];
-  const sums = SUM_NAMES.map(() => 'int8');
+  const parameters = Object.values(COLUMNS).map((type, column) => `$${column + 1}::${type}[]`);
+  const insert = `
+    insert into ledger (${NAMES}) select *, ${CONSTANT_VALUES} from unnest(${parameters.join(', ')})`;
   return {
-    writeRows: (rows) =>
-      insert(`insert into ledger (${NAMES})`, Object.values(COLUMNS), `, ${CONSTANT_VALUES}`, [...rows]),
-    async writeRollUps({ days, clients, latencies }) {
-      await insert(ADD_USAGE, [...key, ...sums], '', days);
-      await insert(ADD_CLIENT_USAGE, [...key, 'text', ...sums], '', clients);
-      await insert(ADD_LATENCY, [...key, 'text', 'int4', 'int8'], '', latencies);
+    async writeRows(rows) {
+      const arrays = parameters.map((_, column) => rows.map((values) => values[column]));
+      await client.query(insert, arrays);
+    },
+    async run(sql) {
+      await client.query(sql);
     },
     async finish() {
       for (const table of ['ledger', 'usage_days', 'client_days', 'latency_days'])

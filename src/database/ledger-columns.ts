@@ -251,14 +251,18 @@ export const COLUMNS: readonly Column[] = Object.entries<LedgerColumn>(LEDGER).m
   name: property.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
 }));
 
-const writtenAt = (...times: readonly Written[]) => COLUMNS.filter(({ written }) => times.includes(written));
+const writtenAt = (...times: readonly Written[]) =>
+  COLUMNS.filter(({ property, written }) => property === 'id' || times.includes(written));
 
+// Each list begins with the ID.
 /** Written when the row is opened, and never changed. */
 export const OPENED = writtenAt('open');
 /** Written by each checkpoint. */
 export const CHECKPOINTED = writtenAt('running', 'checkpoint');
 /** Written when the request ends. */
 export const SETTLED = writtenAt('running', 'settle');
+/** Written at once for a request that ended before its row was written. */
+export const ENDED = [...OPENED, ...SETTLED.slice(1)];
 
 /** The SQL names of the columns that the roll-ups sum, in the order of the table. */
 // The same condition as that of the type.

@@ -9,9 +9,9 @@ import { openStore } from '../../src/accounts/ledger/open-ledger.ts';
 import type { LedgerStore } from '../../src/accounts/ledger/store.ts';
 import {
   checkpointValues,
+  endedValues,
   openedValues,
-  rowStartOf,
-  usageKeyOf,
+  priceOf,
   settledValues,
   type Batch,
 } from '../../src/accounts/ledger/write.ts';
@@ -367,18 +367,14 @@ function toSource(key: SeedKey, now: number): Source {
   };
 }
 
-const NOTHING: Batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+const NOTHING: Batch = { opens: [], ended: [], checkpoints: [], settles: [], undelivered: [] };
 
 function settled(requests: readonly SeedRequest[]): Batch {
   return {
     ...NOTHING,
-    ended: requests.map(({ row, ended }) => {
-      return {
-        opened: openedValues(row),
-        settled: settledValues(row.id, rowStartOf(row), ended),
-        usageKey: usageKeyOf(row),
-      };
-    }),
+    ended: requests.map(({ row, ended }) =>
+      endedValues(openedValues(row), settledValues(row.id, priceOf(row), ended)),
+    ),
   };
 }
 

@@ -5,15 +5,16 @@
 
 /** Largest relative error of a percentile. A little below 2%, so that it is at most 2% despite rounding. */
 const ERROR = 0.0199;
-export const LOG_GAMMA = Math.log((1 + ERROR) / (1 - ERROR));
+const LOG_GAMMA = Math.log((1 + ERROR) / (1 - ERROR));
 
-/** Values outside this range are clamped. */
-export const LEAST = 0.001;
-const MOST = 1e12;
+/** Lower values count as this one. */
+const LEAST = 0.001;
 
-/** Returns the bucket of a value, such as milliseconds or tokens per second. Negative for values below 1. */
-export function bucketOf(value: number): number {
-  return Math.ceil(Math.log(Math.min(Math.max(value, LEAST), MOST)) / LOG_GAMMA);
+/** Returns SQL for the bucket of a value, such as milliseconds or tokens per second. Negative for values below 1. */
+export function bucketSql(value: string): string {
+  const real = `cast(${value} as double precision)`;
+  const bounded = `case when ${real} < ${LEAST} then ${LEAST} else ${real} end`;
+  return `cast(ceil(ln(${bounded}) / ${LOG_GAMMA}) as integer)`;
 }
 
 /** Returns the representative value of a bucket; the values in it differ from that by at most 2%. */

@@ -1,6 +1,7 @@
 import { Deadline } from '../../support/deadline.ts';
 import type { Log } from '../../support/log.ts';
 import { asError } from '../../support/thrown.ts';
+import type { TokenPrice } from './cost.ts';
 import {
   ledgerUnavailable,
   type LedgerHealth,
@@ -14,20 +15,16 @@ import { Outage, type RetryPauses } from './outage.ts';
 import { RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import {
   checkpointValues,
+  endedValues,
   isCountable,
   neverRanValues,
   openedValues,
-  rowStartOf,
+  priceOf,
   settledValues,
   unwritableValues,
-  usageKeyOf,
   waivedValues,
   type Batch,
-  type EndedRequest,
-  type RowStart,
-  type SettledValues,
-  type UsageKey,
-  type Value,
+  type Values,
 } from './write.ts';
 
 interface JournalOptions {
@@ -61,8 +58,8 @@ export class Journal {
   readonly #checkpoints = new Map<string, RunningRow>();
   #settles: PendingSettlement[] = [];
   #undelivered: string[] = [];
-  /** Settlements that may have been written although their requests were rejected. Their charge is canceled. */
-  #waived: SettledValues[] = [];
+  /** IDs of settlements that may have been written although their requests were rejected. Their charge is canceled. */
+  #waived: string[] = [];
   /** The batch that is being written. */
   #batch: PendingBatch | null = null;
   /** The epoch that rows are written with; null while this instance is not registered. */
@@ -127,11 +124,11 @@ export class Journal {
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
       this.#options.log.error('a request ended with impossible token counts', { id, ...settlement.usage });
-      this.#settle(unwritableValues(id, Date.now()), running.usageKey, IGNORE, IGNORE);
+      this.#settle(unwritableValues(id, Date.now()), IGNORE, IGNORE);
       return Promise.reject(this.#unavailable('impossible token counts'));
     }
-    const values = settledValues(id, running, settlement);
-    return new Promise((resolve, reject) => this.#settle(values, running.usageKey, resolve, reject));
+    const values = settledValues(id, running.price, settlement);
+    return new Promise((resolve, reject) => this.#settle(values, resolve, reject));
   }
 
   /** See `Ledger.undelivered`. */
@@ -180,14 +177,9 @@ export class Journal {
     this.#schedule[Symbol.dispose]();
   }
 
-  #settle(
-    values: SettledValues,
-    usageKey: UsageKey,
-    resolve: (settled: SettleResult) => void,
-    reject: (error: Error) => void,
-  ): void {
+  #settle(values: Values, resolve: (settled: SettleResult) => void, reject: (error: Error) => void): void {
     const deadline = performance.now() + this.#options.settleWaitMs;
-    const settling = { values, usageKey, resolve, reject, deadline, doubtful: false, closes: false };
+    const settling = { values, resolve, reject, deadline, doubtful: false, closes: false };
     const opening = this.#openings.get(values[0]);
     if (opening === undefined) {
       this.#addSettlement(settling);
@@ -237,7 +229,7 @@ export class Journal {
   #waiveCharge(settling: PendingSettlement): void {
     const values = waivedValues(settling.values);
     if (values === null) return;
-    if (settling.doubtful) this.#waived.push(settling.values);
+    if (settling.doubtful) this.#waived.push(idOf(settling));
     settling.values = values;
   }
 
@@ -346,22 +338,22 @@ export class Journal {
    * Cancels the charge for settlements that may have been written although their requests were rejected. Returns
    * whether the database accepted or refused all of them. Never rejects.
    */
-  async #waive(settles: Batch['settles']): Promise<boolean> {
-    if (settles.length === 0) return true;
+  async #waive(ids: readonly string[]): Promise<boolean> {
+    if (ids.length === 0) return true;
     try {
-      await this.#options.store.waive(settles);
+      await this.#options.store.waive(ids);
     } catch (error) {
       if (!(error instanceof RefusedWriteError)) {
         this.#startOutage(asError(error).message, error);
         return false;
       }
-      if (settles.length > 1) {
-        const middle = settles.length >> 1;
-        return (await this.#waive(settles.slice(0, middle))) && (await this.#waive(settles.slice(middle)));
+      if (ids.length > 1) {
+        const middle = ids.length >> 1;
+        return (await this.#waive(ids.slice(0, middle))) && (await this.#waive(ids.slice(middle)));
       }
-      this.#options.log.error('the database refused to cancel a charge', { id: settles[0]?.[0], error });
+      this.#options.log.error('the database refused to cancel a charge', { id: ids[0], error });
     }
-    this.#waived.splice(0, settles.length);
+    this.#waived.splice(0, ids.length);
     return true;
   }
 
@@ -397,9 +389,9 @@ export class Journal {
     for (const opening of batch.opens) {
       if (opening.merged && opening.settlement !== null) opening.settlement.doubtful = true;
       this.#rejectOpen(opening, error);
-      const { id, usageKey } = opening.running;
       // The row may exist if only the response was lost.
-      if (this.#epoch === epoch) this.#settle(neverRanValues(id, Date.now()), usageKey, IGNORE, IGNORE);
+      const values = neverRanValues(opening.running.id, Date.now());
+      if (this.#epoch === epoch) this.#settle(values, IGNORE, IGNORE);
     }
     for (const running of batch.checkpoints) running.writtenProgress = NaN;
     for (const settling of batch.settles) {
@@ -474,9 +466,9 @@ function rowsOf({ opens, ended, checkpoints, settles, undelivered }: Batch): num
 }
 
 /** The row of a running request. */
-interface RunningRow extends RowStart {
+interface RunningRow {
   id: string;
-  usageKey: UsageKey;
+  price: TokenPrice;
   counts: RunningCounts;
   epoch: number;
   /** Result of `progressOf` for its counts at the last checkpoint. */
@@ -484,7 +476,7 @@ interface RunningRow extends RowStart {
 }
 
 function runningRow(row: OpenedRow, counts: RunningCounts, epoch: number): RunningRow {
-  return { id: row.id, usageKey: usageKeyOf(row), ...rowStartOf(row), counts, epoch, writtenProgress: 0 };
+  return { id: row.id, price: priceOf(row), counts, epoch, writtenProgress: 0 };
 }
 
 /** A row that is not written yet, or is being written. */
@@ -503,8 +495,7 @@ interface PendingOpen {
 
 /** A settlement that is not written yet. Its request may already have been rejected. */
 interface PendingSettlement {
-  values: SettledValues;
-  usageKey: UsageKey;
+  values: Values;
   /** The time of `performance.now` at which the request is rejected if this is still pending. */
   deadline: number;
   resolve: (settled: SettleResult) => void;
@@ -537,12 +528,12 @@ function idOf(settling: PendingSettlement): string {
 /** Returns the values of a batch, with the current counts. */
 function toBatch(batch: PendingBatch): Batch {
   const now = Date.now();
-  const opens: Value[][] = [];
-  const ended: EndedRequest[] = [];
-  for (const { row, running, settlement, merged } of batch.opens) {
+  const opens: Values[] = [];
+  const ended: Values[] = [];
+  for (const { row, settlement, merged } of batch.opens) {
     const opened = openedValues(row);
     if (!merged || settlement === null) opens.push(opened);
-    else ended.push({ opened, settled: settlement.values, usageKey: running.usageKey });
+    else ended.push(endedValues(opened, settlement.values));
   }
   return {
     opens,
@@ -552,7 +543,6 @@ function toBatch(batch: PendingBatch): Batch {
       return checkpointValues(running.id, running.counts, now);
     }),
     settles: batch.settles.map(({ values }) => values),
-    usageKeys: batch.settles.map(({ usageKey }) => usageKey),
     undelivered: batch.undelivered,
   };
 }

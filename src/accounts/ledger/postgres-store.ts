@@ -1,9 +1,9 @@
-import { CHECKPOINTED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
+import { CHECKPOINTED, ENDED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
 import type { Database } from '../../database/database.ts';
 import { dropPartitions, ensurePartitions } from '../../database/partitions.ts';
 import type { Secret } from '../../support/secret.ts';
 import { PostgresConnection, type QueryFunction, type Statement } from './postgres-connection.ts';
-import { CLIENT_KEY, DAY_KEY, ENDED, USAGE_SUMS, WAIVED } from './roll-ups.ts';
+import { addRollUps, ROLLED_UP, WAIVED_VALUES, waiveRollUps } from './roll-up-writes.ts';
 import { KEEP_DEAD_MS, RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import type { Batch, Value } from './write.ts';
 
@@ -41,8 +41,8 @@ export class PostgresStore implements LedgerStore {
     return await this.#write((query) => write(query, epoch, batch));
   }
 
-  async waive(settles: Batch['settles']): Promise<void> {
-    await this.#write((query) => query(WAIVE, columns(settles)));
+  async waive(ids: readonly string[]): Promise<void> {
+    await this.#write((query) => query(WAIVE, [[...ids]]));
   }
 
   async reap(epoch: number): Promise<number> {
@@ -91,10 +91,7 @@ export class PostgresStore implements LedgerStore {
 async function write(query: QueryFunction, epoch: number, batch: Batch): Promise<BatchResult | null> {
   const queries: [Statement, readonly unknown[]][] = [];
   if (batch.opens.length > 0) queries.push([OPEN, columns(batch.opens)]);
-  if (batch.ended.length > 0) {
-    const rows = batch.ended.map(({ opened, settled: [, ...settled] }) => [...opened, ...settled]);
-    queries.push([INSERT_ENDED, columns(rows)]);
-  }
+  if (batch.ended.length > 0) queries.push([INSERT_ENDED, columns(batch.ended)]);
   if (batch.checkpoints.length > 0) queries.push([CHECKPOINT, columns(batch.checkpoints)]);
   if (batch.settles.length > 0) queries.push([SETTLE, columns(batch.settles)]);
   if (batch.undelivered.length > 0) queries.push([UNDELIVERED, [[...batch.undelivered]]]);
@@ -172,42 +169,15 @@ const IS_LIVE = 'select exists (select from live) as live';
 
 const NOW_MS = '(extract(epoch from clock_timestamp()) * 1000)::int8';
 
-/** The key of `client_days`, and the columns that the sums read, of a row in `source`. */
-const ended = (source: string): string =>
-  ['account_id', 'key_id', 'ledger.model', '(ledger.started_at / 86400000)::int4 as day', 'ledger.client']
-    .concat(ENDED.map((name) => `${source}.${name}`))
-    .join(', ');
+/** The columns that the roll-ups read, of a row that was written. */
+const ROW = ROLLED_UP.map((name) => `ledger.${name}`).join(', ');
 
-/** Adds the daily sums of rows, in two common table expressions. */
-const addUsage = (rows: string, times = '1'): string => `
-  days as (${addSums('usage_days', DAY_KEY, rows, times)}),
-  clients as (${addSums('client_days', CLIENT_KEY, `${rows} where client is not null`, times)})`;
+/** Common table expressions of statements that write roll-ups. */
+function expressions(statements: readonly string[]): string {
+  return statements.map((sql, index) => `rolled_up_${index} as (${sql})`).join(', ');
+}
 
-/** Adds sums to the rows of a table, in primary key order to avoid deadlocks between transactions. */
-const addSums = (table: string, key: readonly string[], rows: string, times: string): string => `
-  insert into ${table} (${[...key, ...USAGE_SUMS.map(({ name }) => name)].join(', ')})
-  select ${[...key, ...USAGE_SUMS.map(({ sql }) => `sum(${times} * (${sql}))::int8`)].join(', ')}
-  from ${rows} group by ${key.join(', ')} order by ${key.join(', ')}
-  on conflict (${key.join(', ')})
-  do update set ${USAGE_SUMS.map(({ name }) => `${name} = ${table}.${name} + excluded.${name}`).join(', ')}`;
-
-const LATENCY_KEY = [...DAY_KEY, 'measure', 'bucket'].join(', ');
-
-const addLatencies = (count: string): string => `
-  insert into latency_days (${LATENCY_KEY}, count)
-  select ${LATENCY_KEY}, ${count}
-  from ended cross join lateral (values ('ttft', ttft), ('speed', speed)) as measured (measure, bucket)
-  where bucket is not null
-  group by ${LATENCY_KEY} order by ${LATENCY_KEY}
-  on conflict (${LATENCY_KEY})
-  do update set count = latency_days.count + excluded.count`;
-
-/** A column of the parameters. */
-type Given = Pick<Column, 'name' | 'kind'>;
-
-const BUCKETS = ['ttft', 'speed'].map((name): Given => ({ name, kind: 'integer' }));
-/** The columns of `SettledValues`, in the same order. */
-const SETTLEMENT: readonly Given[] = [{ name: 'id', kind: 'text' }, ...BUCKETS, ...SETTLED];
+const ROLL_UP = expressions(addRollUps('ended'));
 
 /** The first parameter is the epoch; the others are arrays, one per column. */
 const OPEN: Statement = {
@@ -223,13 +193,10 @@ const OPEN: Statement = {
 const INSERT_ENDED: Statement = {
   name: 'ledger_insert_ended',
   text: `
-    with ${LIVE}, given as materialized (select * from ${given([...OPENED, ...BUCKETS, ...SETTLED])}),
-    written as (
-      insert into ledger (${namesOf(OPENED)}, epoch, ${namesOf(SETTLED)})
-      select ${namesOf(OPENED)}, live.epoch, ${namesOf(SETTLED)} from given, live
-      returning id, ${ended('ledger')}),
-    ended as (select written.*, given.ttft, given.speed from written join given using (id)),
-    ${addUsage('ended')}, latencies as (${addLatencies('count(*)')})
+    with ${LIVE}, ended as (
+      insert into ledger (${namesOf(ENDED)}, epoch) select given.*, live.epoch from ${given(ENDED)}, live
+      returning ${ROW}),
+    ${ROLL_UP}
     ${IS_LIVE}`,
 };
 
@@ -238,7 +205,7 @@ const CHECKPOINT: Statement = {
   text: `
     with ${LIVE}, written as (
       update ledger set ${assignments(CHECKPOINTED)}
-      from ${given([{ name: 'id', kind: 'text' }, ...CHECKPOINTED])}, live
+      from ${given(CHECKPOINTED)}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN})
     ${IS_LIVE}`,
 };
@@ -249,28 +216,21 @@ const SETTLE: Statement = {
   text: `
     with ${LIVE}, ended as (
       update ledger set ${assignments(SETTLED)}
-      from ${given(SETTLEMENT)}, live
+      from ${given(SETTLED)}, live
       where ledger.id = given.id and ledger.epoch = live.epoch and ${IS_OPEN}
-      returning ledger.id, ${ended('ledger')}, given.ttft, given.speed),
-    ${addUsage('ended')}, latencies as (${addLatencies('count(*)')})
+      returning ledger.id, ${ROW}),
+    ${ROLL_UP}
     ${IS_LIVE}, array (select unnest($2::text[]) except select id from ended) as missing`,
 };
 
-const WAIVED_SQL = new Map(Object.entries<Value>(WAIVED).map(([name, value]) => [name, literal(value)]));
-
-/** Cancels the charge of rows that were settled, by any instance: replaces the rows in the roll-ups by the waived ones. */
+/** Cancels the charge of rows that were settled, by any instance. */
 const WAIVE: Statement = {
   name: 'ledger_waive',
   text: `
-    with ended as (
-      update ledger set ${[...WAIVED_SQL].map((pair) => pair.join(' = ')).join(', ')}
-      from ${given(SETTLEMENT, 1)}
-      where ledger.id = given.id and ledger.state = 'settled' and ledger.billed = 1
-      returning ${ended('given')}, given.ttft, given.speed),
-    changes as (
-      select ${CLIENT_KEY.join(', ')}, -1 as times, ${ENDED.join(', ')} from ended
-      union all select ${CLIENT_KEY.join(', ')}, 1, ${ENDED.map((name) => WAIVED_SQL.get(name) ?? name).join(', ')} from ended),
-    ${addUsage('changes', 'times')}, latencies as (${addLatencies('-count(*)')})
+    with billed as materialized (
+      select * from ledger where id = any ($1::text[]) and state = 'settled' and billed = 1 for update),
+    written as (update ledger set ${WAIVED_VALUES} from billed where ledger.id = billed.id),
+    ${expressions(waiveRollUps('billed'))}
     select`,
 };
 
@@ -317,28 +277,23 @@ const INTERRUPT = `
   with ended as (
     update ledger set state = 'interrupted', ended_at = case when $2::boolean then ${NOW_MS} end
     where epoch = any ($1::int8[]) and state = 'open'
-    returning ${ended('ledger')}),
-  ${addUsage('ended')}
+    returning ${ROW}),
+  ${ROLL_UP}
   select count(*) as rows from ended`;
 
 const DELETE_DEAD = `delete from instances where live = 0 and lease_until < $1::int8`;
 
-function namesOf(columns: readonly Given[]): string {
+function namesOf(columns: readonly Column[]): string {
   return columns.map(({ name }) => name).join(', ');
 }
 
-function assignments(columns: readonly Given[]): string {
+/** Assigns all columns but the first, which is the ID. */
+function assignments([, ...columns]: readonly Column[]): string {
   return columns.map(({ name }) => `${name} = given.${name}`).join(', ');
 }
 
-function literal(value: Value): string {
-  return typeof value === 'string' ? `'${value}'` : String(value);
-}
-
-/** Converts the array parameters, starting at `$first`, to rows. */
-function given(columns: readonly Given[], first = 2): string {
-  const arrays = columns.map(
-    ({ kind }, index) => `$${index + first}::${kind === 'text' ? 'text' : 'int8'}[]`,
-  );
+/** Converts the array parameters, which start at `$2`, to rows. */
+function given(columns: readonly Column[]): string {
+  const arrays = columns.map(({ kind }, index) => `$${index + 2}::${kind === 'text' ? 'text' : 'int8'}[]`);
   return `unnest(${arrays.join(', ')}) as given (${namesOf(columns)})`;
 }

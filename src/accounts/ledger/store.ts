@@ -18,7 +18,7 @@ export interface LedgerStore extends AsyncDisposable {
    * Cancels the charge of settlements that a failed `write` may have written, even if the instance is dead. Idempotent.
    * Rejects like `write`.
    */
-  waive(settles: Batch['settles']): Promise<void>;
+  waive(ids: readonly string[]): Promise<void>;
   /** Marks instances with an expired lease as dead and interrupts their open rows. Returns the number of rows. */
   reap(epoch: number): Promise<number>;
   /** Marks this instance as dead and settles its open rows as interrupted. */

@@ -7,15 +7,9 @@ import { MAX_HOURLY_DAYS } from '../bounds.ts';
 import { invalidCursor } from '../page.ts';
 import { halfSums, usdText, wholeSum } from './cost.ts';
 import { DAY_MS } from './days.ts';
-import { LEAST, LOG_GAMMA, percentile } from './histogram.ts';
-import {
-  COUNT_NAMES,
-  DAY_KEY,
-  OUTCOMES,
-  USAGE_SUMS,
-  type CountName,
-  type UsageDimension,
-} from './roll-ups.ts';
+import { percentile } from './histogram.ts';
+import { BUCKET, DAY_KEY, MEASURES } from './roll-up-writes.ts';
+import { COUNT_NAMES, USAGE_SUMS, type CountName, type UsageDimension } from './roll-ups.ts';
 
 const HOUR_MS = 3_600_000;
 const HOURS_PER_DAY = 24;
@@ -565,19 +559,12 @@ function clientUsage(query: UsageWindow) {
 
 /** Selects the histograms of these days, with the columns of `latency_days` plus the column `hour`. */
 function hourlyLatencies(days: DayRange) {
-  const hasTokens = sql.raw(
-    `first_token_at is not null and (${OUTCOMES.completed} or ${OUTCOMES.client_disconnected})`,
-  );
-  const tookMs = sql`(ended_at - first_token_at)`;
-  const speed = sql`(completion_tokens - 1) * 1000.0 / ${tookMs}`;
   return sql`(
     select hour, day, model, key_id, account_id, measure, bucket, count(*) as count from (
-      select ${KEY}, 'ttft' as measure, ${bucketSql(sql`(first_token_at - started_at)`)} as bucket
-      from ledger where ${inRange(days)} and ${hasTokens}
-      union all
-      select ${KEY}, 'speed', ${bucketSql(speed)}
-      from ledger where ${inRange(days)} and ${hasTokens} and completion_tokens > 1 and ${tookMs} > 0
-    ) as latencies group by hour, day, model, key_id, account_id, measure, bucket) as hours`;
+      select ${KEY}, measure, ${sql.raw(BUCKET)} as bucket
+      from ledger cross join ${sql.raw(MEASURES)} where ${inRange(days)}
+    ) as latencies where bucket is not null
+    group by hour, day, model, key_id, account_id, measure, bucket) as hours`;
 }
 
 const KEY = sql`
@@ -592,11 +579,4 @@ function inRange({ fromDay, toDay, fromHour = fromDay * 24, toHour = toDay * 24,
   const first = firstIdAt((fromHour - 1) * HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;
   return sql`${ofAccount} id >= ${first} and id < ${firstIdAt(toHour * HOUR_MS)}`;
-}
-
-/** Returns the SQL for `bucketOf` of a numeric expression. */
-function bucketSql(value: RawBuilder<unknown>): RawBuilder<unknown> {
-  const real = sql`cast(${value} as double precision)`;
-  const bounded = sql`case when ${real} < ${sql.lit(LEAST)} then ${sql.lit(LEAST)} else ${real} end`;
-  return sql`cast(ceil(ln(${bounded}) / ${sql.lit(LOG_GAMMA)}) as integer)`;
 }

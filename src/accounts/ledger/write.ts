@@ -8,53 +8,36 @@ import {
 } from '../../database/ledger-columns.ts';
 import { NO_USAGE, type Usage } from '../../core/generation.ts';
 import { costOf, type TokenPrice } from './cost.ts';
-import { bucketOf } from './histogram.ts';
 import type { OpenedRow, RunningCounts, Settlement } from './ledger.ts';
-import { CLIENT_DISCONNECTED, WAIVED } from './roll-ups.ts';
+import { WAIVED } from './roll-up-writes.ts';
 
 /** A column value. Rows are passed to the database as arrays, which cost less than objects. */
 export type Value = string | number | bigint | null;
 
+/** The values of a list of columns, of which the ID is the first. */
+export type Values = readonly [id: string, ...Value[]];
+
 /** Writes that are committed together, in this order. */
 export interface Batch {
-  opens: readonly (readonly Value[])[];
-  ended: readonly EndedRequest[];
-  checkpoints: readonly (readonly Value[])[];
-  settles: readonly SettledValues[];
-  /** Usage keys of `settles`, in the same order. Reading them from SQLite would be slower. */
-  usageKeys: readonly UsageKey[];
+  /** The values of `OPENED`. */
+  opens: readonly Values[];
+  /** The values of `ENDED`: rows that are inserted as settled. */
+  ended: readonly Values[];
+  /** The values of `CHECKPOINTED`. */
+  checkpoints: readonly Values[];
+  /** The values of `SETTLED`. */
+  settles: readonly Values[];
   /** IDs of settled rows whose response did not reach the client. */
   undelivered: readonly string[];
 }
 
-/** A request that ended before its row was written. The row is inserted as settled. */
-export interface EndedRequest {
-  /** The values of `OPENED`. */
-  opened: readonly Value[];
-  settled: SettledValues;
-  usageKey: UsageKey;
-}
-
-/** The values of `ROLLED_UP_BY`. */
-export type UsageKey = [
-  account: string,
-  key: string,
-  model: string,
-  startedAt: number,
-  client: string | null,
-];
-
-export function usageKeyOf({ accountId, keyId, model, startedAt, client = null }: OpenedRow): UsageKey {
-  return [accountId, keyId, model, startedAt, client];
-}
-
-export function openedValues(row: OpenedRow): Value[] {
+export function openedValues(row: OpenedRow): Values {
   return valuesOf(OPENED, row);
 }
 
 /** Lists the values of columns, each from the first source that has one; null if none has. */
-function valuesOf(columns: readonly Column[], ...sources: readonly object[]): Value[] {
-  return columns.map(({ property }) => {
+function valuesOf(columns: readonly Column[], ...sources: readonly object[]): Values {
+  const values = columns.map(({ property }) => {
     for (const source of sources as readonly Record<string, unknown>[]) {
       const value = source[property] ?? null;
       // No column has another type.
@@ -62,6 +45,8 @@ function valuesOf(columns: readonly Column[], ...sources: readonly object[]): Va
     }
     return null;
   });
+  // All lists of columns begin with the ID.
+  return values as unknown as Values;
 }
 
 /** Maximum tokens in one count of a row. Keeps the sums of 9 million such rows within 2^53. */
@@ -78,87 +63,62 @@ export function isCountable(usage: Readonly<Usage>): boolean {
   });
 }
 
-export function checkpointValues(id: string, counts: RunningCounts, checkpointAt: number): Value[] {
+export function checkpointValues(id: string, counts: RunningCounts, checkpointAt: number): Values {
   const usage = isCountable(counts.usage) ? counts.usage : NO_USAGE;
-  return [id, ...valuesOf(CHECKPOINTED, { checkpointAt }, usage, counts)];
+  return valuesOf(CHECKPOINTED, { id, checkpointAt }, usage, counts);
 }
 
-/** The start and price of a request. */
-export interface RowStart {
-  startedAt: number;
-  price: TokenPrice;
-}
-
-export function rowStartOf({
-  startedAt,
+export function priceOf({
   pricePrompt: prompt,
   priceCompletion: completion,
   priceInputCacheRead: inputCacheRead = null,
-}: OpenedRow): RowStart {
-  return { startedAt, price: { prompt, completion, inputCacheRead } };
+}: OpenedRow): TokenPrice {
+  return { prompt, completion, inputCacheRead };
 }
 
-/** The ID of a row, its buckets in `latency_days` (null: none), and the values of `SETTLED`. */
-export type SettledValues = readonly [id: string, ttft: number | null, speed: number | null, ...Value[]];
-
-export function settledValues(id: string, opened: RowStart, ended: Settlement): SettledValues {
-  const { ttft, speed } = latencies(opened, ended);
-  const costPico = ended.billed ? costOf(ended.usage, opened.price) : 0n;
-  const settled: Partial<RowOf<'settle'>> = { state: 'settled', costPico };
-  return [id, ttft, speed, ...valuesOf(SETTLED, settled, ended.usage, ended)];
+export function settledValues(id: string, price: TokenPrice, ended: Settlement): Values {
+  const costPico = ended.billed ? costOf(ended.usage, price) : 0n;
+  const settled: Settled = { id, state: 'settled', costPico };
+  return valuesOf(SETTLED, settled, ended.usage, ended);
 }
 
-/** Index of the first value of `SETTLED` in `SettledValues`. */
-export const SETTLED_AT = 3;
+type Settled = Partial<RowOf<'settle'>> & { id: string };
 
-/** Returns the index of a column in the values of `SETTLED`. */
-export function settledIndex(name: string): number {
-  return SETTLED.findIndex((column) => column.name === name);
+/** Combines the values of `OPENED` and `SETTLED`. */
+export function endedValues(opened: Values, [, ...settled]: Values): Values {
+  return [...opened, ...settled];
 }
-
-const BILLED = settledIndex('billed');
-const WAIVED_VALUES = Object.entries(WAIVED).map(([name, value]) => ({ index: settledIndex(name), value }));
 
 /** Returns the values of a settlement with its charge canceled; null if it is not billed. */
-export function waivedValues([id, , , ...row]: SettledValues): SettledValues | null {
-  return row[BILLED] === 1 ? waived(id, row) : null;
+export function waivedValues(settled: Values): Values | null {
+  return settled[BILLED] === 1 ? waived(settled) : null;
 }
 
-function waived(id: string, row: Value[]): SettledValues {
-  for (const { index, value } of WAIVED_VALUES) row[index] = value;
-  return [id, null, null, ...row];
+const BILLED = SETTLED.findIndex(({ name }) => name === 'billed');
+
+function waived([id, ...settled]: Values): Values {
+  const values: Readonly<Record<string, Value>> = WAIVED;
+  const [, ...columns] = SETTLED;
+  return [id, ...columns.map(({ name }, index) => (name in values ? values[name] : settled[index]) ?? null)];
 }
 
 /** Returns a settlement for the row of a rejected request, in case the row exists. */
-export function neverRanValues(id: string, atMs: number): SettledValues {
+export function neverRanValues(id: string, atMs: number): Values {
   return emptyValues(id, 'interrupted', atMs);
 }
 
 /** Returns the settlement to write after the database has refused the actual one. */
-export function unwritableValues(id: string, atMs: number): SettledValues {
+export function unwritableValues(id: string, atMs: number): Values {
   return emptyValues(id, 'settled', atMs);
 }
 
 /** Returns a settlement without counts or cost, with the error that the caller received. */
-function emptyValues(id: string, state: LedgerState, endedAt: number): SettledValues {
-  const settled: Partial<RowOf<'settle'>> = { state, endedAt };
-  return waived(id, valuesOf(SETTLED, settled, NOTHING));
+function emptyValues(id: string, state: LedgerState, endedAt: number): Values {
+  const settled: Settled = { id, state, endedAt };
+  return waived(valuesOf(SETTLED, settled, NOTHING));
 }
 
 /** 0 in each column that cannot be null. */
 const NOTHING = Object.fromEntries(
   SETTLED.filter(({ nullable }) => !nullable).map(({ property }) => [property, 0]),
 );
-
-/** Returns the buckets of TTFT (milliseconds) and of the tokens per second after it; null for failed requests. */
-function latencies(opened: RowStart, ended: Settlement): { ttft: number | null; speed: number | null } {
-  const { firstTokenAt = null, endedAt, errorCode = null, usage } = ended;
-  if (firstTokenAt === null || (errorCode !== null && errorCode !== CLIENT_DISCONNECTED))
-    return { ttft: null, speed: null };
-  const after = usage.completionTokens - 1;
-  const tookMs = endedAt - firstTokenAt;
-  return {
-    ttft: bucketOf(firstTokenAt - opened.startedAt),
-    speed: after > 0 && tookMs > 0 ? bucketOf((after * 1000) / tookMs) : null,
-  };
-}

@@ -1,6 +1,6 @@
 import type { BatchResult, LedgerStore } from '../../../src/accounts/ledger/store.ts';
 import { RefusedWriteError } from '../../../src/accounts/ledger/store.ts';
-import type { Batch, Value } from '../../../src/accounts/ledger/write.ts';
+import type { Batch } from '../../../src/accounts/ledger/write.ts';
 
 /**
  * Outcome of a call. `fails`: nothing is written. `loses`: written, and the response is lost. `fences`: another
@@ -35,12 +35,12 @@ export class FaultyStore implements LedgerStore {
   write(epoch: number, batch: Batch): Promise<BatchResult | null> {
     this.batches.push(batch);
     const { opens, checkpoints, settles, undelivered } = batch;
-    const ids = [...[...opens, ...checkpoints, ...settles].map(([id = null]) => id), ...undelivered];
+    const ids = [...[...opens, ...checkpoints, ...settles].map(([id]) => id), ...undelivered];
     return this.#call(() => (this.#refuse(ids), this.#store.write(epoch, batch)));
   }
 
-  waive(settles: Batch['settles']): Promise<void> {
-    return this.#call(() => (this.#refuse(settles.map(([id]) => id)), this.#store.waive(settles)));
+  waive(ids: readonly string[]): Promise<void> {
+    return this.#call(() => (this.#refuse(ids), this.#store.waive(ids)));
   }
 
   register(leaseMs: number): Promise<number> {
@@ -72,8 +72,8 @@ export class FaultyStore implements LedgerStore {
     return result;
   }
 
-  #refuse(ids: readonly Value[]): void {
-    const id = ids.find((one) => this.refused.has(`${one}`));
+  #refuse(ids: readonly string[]): void {
+    const id = ids.find((one) => this.refused.has(one));
     if (id !== undefined) throw new RefusedWriteError(`the script refuses ${id}`);
   }
 }

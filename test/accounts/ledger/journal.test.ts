@@ -80,7 +80,7 @@ for (const databases of testDatabases()) {
     const idsOf = (batches: readonly Batch[]) =>
       batches.map(({ opens, ended, settles }) => ({
         opens: opens.map(([id]) => id),
-        ended: ended.map(({ opened: [id] }) => id),
+        ended: ended.map(([id]) => id),
         settles: settles.map(([id]) => id),
       }));
 

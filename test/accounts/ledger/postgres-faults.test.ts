@@ -76,7 +76,7 @@ describe('the ledger when PostgreSQL is unreachable', { skip: withoutPostgres },
     await ensurePartitions(database, Date.now());
     await using store = await openStore(database);
     const row = newRow();
-    const batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+    const batch = { opens: [], ended: [], checkpoints: [], settles: [], undelivered: [] };
     const earlier = await store.register(60_000);
     await store.write(earlier, { ...batch, opens: [openedValues(row)] });
     const epoch = await store.register(60_000);

@@ -2,17 +2,12 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import { sql } from 'kysely';
-import { bucketOf } from '../../../src/accounts/ledger/histogram.ts';
 import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
-import {
-  openedValues,
-  rowStartOf,
-  settledValues,
-  usageKeyOf,
-  type Batch,
-} from '../../../src/accounts/ledger/write.ts';
+import { RefusedWriteError } from '../../../src/accounts/ledger/store.ts';
+import { endedValues, openedValues, priceOf, settledValues } from '../../../src/accounts/ledger/write.ts';
 import type { Database } from '../../../src/database/database.ts';
 import { ensurePartitions } from '../../../src/database/partitions.ts';
+import { bucketOf } from '../../support/latency-buckets.ts';
 import { testDatabases } from '../../support/servers.ts';
 import { counts, endLeases, open, newRow, settlement, readClientDays, readUsageDays } from './fixture.ts';
 
@@ -40,19 +35,39 @@ for (const databases of testDatabases()) {
       await using store = await openStore(database);
       const epoch = await store.register(10_000);
       const codes = ['invalid_api_key', 'client_disconnected', null];
-      const batch = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
-      const settles: Batch['settles'][number][] = [];
+      const batch = { opens: [], ended: [], checkpoints: [], settles: [], undelivered: [] };
+      const ids: string[] = [];
       for (const errorCode of codes) {
         const row = newRow({ client: 'curl' });
-        const settled = settledValues(row.id, rowStartOf(row), settlement({ errorCode }));
-        settles.push(settled);
-        const ended = [{ opened: openedValues(row), settled, usageKey: usageKeyOf(row) }];
-        await store.write(epoch, { ...batch, ended });
+        ids.push(row.id);
+        const settled = settledValues(row.id, priceOf(row), settlement({ errorCode }));
+        await store.write(epoch, { ...batch, ended: [endedValues(openedValues(row), settled)] });
       }
-      await store.waive(settles);
+      await store.waive(ids);
       const [day] = await readUsageDays(database);
       assert.deepEqual([day?.requests, day?.errors, day?.aborted, day?.cost], [3, 3, 0, '0']);
       assert.deepEqual(await readClientDays(database), [{ ...day, client: 'curl' }]);
+    });
+
+    test('costs that exceed 64 bits together are refused, in one batch and in two', async () => {
+      await using database = await databases.open({ threads: true });
+      await ensurePartitions(database, Date.now());
+      await using store = await openStore(database);
+      const epoch = await store.register(10_000);
+      const price = { prompt: 5_000_000_000, completion: 0, inputCacheRead: null };
+      const [first, second] = [newRow(), newRow()].map((row) =>
+        endedValues(openedValues(row), settledValues(row.id, price, settlement(counts(10 ** 9, 0)))),
+      );
+      assert.ok(first && second);
+      const batch = { opens: [], ended: [], checkpoints: [], settles: [], undelivered: [] };
+      await assert.rejects(store.write(epoch, { ...batch, ended: [first, second] }), RefusedWriteError);
+      assert.deepEqual(await store.write(epoch, { ...batch, ended: [first] }), { lost: [] });
+      await assert.rejects(store.write(epoch, { ...batch, ended: [second] }), RefusedWriteError);
+      const days = await readUsageDays(database);
+      assert.deepEqual(
+        days.map(({ requests, cost }) => [requests, cost]),
+        [[1, '5000000000000000000']],
+      );
     });
 
     test('equal the sums of the rows, regardless of outcome', async () => {

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { openStore } from '../../../src/accounts/ledger/open-ledger.ts';
 import { temporaryFolder, until } from '../../harness.ts';
 import { SQLITE } from '../../support/servers.ts';
-import { openedValues, rowStartOf, usageKeyOf, settledValues } from '../../../src/accounts/ledger/write.ts';
+import { openedValues, priceOf, settledValues } from '../../../src/accounts/ledger/write.ts';
 import { counts, open, newRow, settlement, readRow, countByState, readUsageDays } from './fixture.ts';
 
 /** Runs a command with its own mounts. */
@@ -104,28 +104,27 @@ for (const suffix of ['', '-wal']) {
 /** Returns the writes of a request: its opening, and its settlement. */
 function writesOf(opened = newRow()) {
   const ended = settlement({ firstTokenAt: opened.startedAt + 10, endedAt: opened.startedAt + 500 });
-  const values = settledValues(opened.id, rowStartOf(opened), ended);
+  const values = settledValues(opened.id, priceOf(opened), ended);
   return {
     id: opened.id,
-    values,
     open: { ...NOTHING, opens: [openedValues(opened)] },
-    settle: { ...NOTHING, settles: [values], usageKeys: [usageKeyOf(opened)] },
+    settle: { ...NOTHING, settles: [values] },
   };
 }
 
-const NOTHING = { opens: [], ended: [], checkpoints: [], settles: [], usageKeys: [], undelivered: [] };
+const NOTHING = { opens: [], ended: [], checkpoints: [], settles: [], undelivered: [] };
 
 test('a settlement whose request was rejected is waived once', async () => {
   await using database = await SQLITE.open({ threads: true });
   await using store = await openStore(database);
   const epoch = await store.register(10_000);
-  const { id, values, open, settle } = writesOf();
+  const { id, open, settle } = writesOf();
   await store.write(epoch, open);
-  await store.waive([values]);
+  await store.waive([id]);
   assert.equal((await readRow(database, id))?.state, 'open');
   await store.write(epoch, settle);
-  await store.waive([values]);
-  await store.waive([values]);
+  await store.waive([id]);
+  await store.waive([id]);
   const after = await readRow(database, id);
   assert.deepEqual([after?.billed, after?.cost, after?.error_code], [0, '0', 'storage_unavailable']);
   const [day] = await readUsageDays(database);
@@ -149,7 +148,6 @@ test('only settlements of open rows are written and counted, and those of unknow
   const batch = {
     ...NOTHING,
     settles: all.flatMap(({ settles }) => settles),
-    usageKeys: all.flatMap(({ usageKeys }) => usageKeys),
     undelivered: [running.id],
   };
   assert.deepEqual(await store.write(epoch, batch), { lost: [unknown.id] });
