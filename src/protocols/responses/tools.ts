@@ -172,9 +172,9 @@ function grammarOf(format: JsonObject, path: string): string {
   if (type === 'text') return '';
   if (type !== 'grammar') throw wrongValue(`${path}.type`, 'one of text, grammar');
   // OpenAI's chat completions have the fields of the grammar in an object.
-  const { syntax = 'lark', definition = null } = { ...format, ...jsonObject(format['grammar']) };
+  const { syntax, definition = null } = { ...format, ...jsonObject(format['grammar']) };
   if (definition === null) throw missing(`${path}.definition`);
-  return `The input must match this grammar (${displayName(asString(syntax, `${path}.syntax`))}):\n${asString(definition, `${path}.definition`)}`;
+  return `The input must match this grammar (${displayName(asString(syntax ?? 'lark', `${path}.syntax`))}):\n${asString(definition, `${path}.definition`)}`;
 }
 
 /** Returns the arguments of the function for the input of a custom tool. */
@@ -229,7 +229,8 @@ function offeredName(object: JsonObject, path: string, offered: ToolCollector, n
 
 function readAllowed(object: JsonObject, offered: ToolCollector, notes: Notes): ToolChoice {
   noteUnknown(object, ALLOWED_FIELDS, notes, 'tool_choice.');
-  const { mode = 'auto', tools = null } = object;
+  const { tools = null } = object;
+  const mode = object['mode'] ?? 'auto';
   if (mode !== 'auto' && mode !== 'required') throw wrongValue('tool_choice.mode', 'one of auto, required');
   if (tools === null) throw missing('tool_choice.tools');
   if (!Array.isArray(tools)) throw wrongType('tool_choice.tools', 'an array', tools);

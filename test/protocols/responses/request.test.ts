@@ -305,6 +305,7 @@ test('a custom tool is a function with one text, with its grammar in the descrip
         format: { type: 'grammar', syntax: 'lark', definition: 'start: "a"' },
       },
       { type: 'custom', name: 'plain' },
+      { type: 'custom', name: 'default', format: { type: 'grammar', syntax: null, definition: 'x' } },
     ],
     input: [
       { type: 'custom_tool_call', call_id: '1', name: 'patch', input: 'a "b"' },
@@ -312,6 +313,7 @@ test('a custom tool is a function with one text, with its grammar in the descrip
     ],
   });
   assert.match(request.tools[0]?.description ?? '', /^Patches\.\n\n.*\(lark\):\nstart: "a"$/s);
+  assert.match(request.tools[2]?.description ?? '', /\(lark\):\nx$/);
   assert.deepEqual(request.tools[1]?.parameters, {
     type: 'object',
     properties: { input: { type: 'string' } },
@@ -405,6 +407,11 @@ test('a tool choice names a tool of the request', () => {
     names: ['f'],
   });
   assert.deepEqual(choose(allowed('auto', { type: 'web_search' })), { type: 'none' });
+  assert.deepEqual(choose({ ...allowed('auto', { type: 'function', name: 'f' }), mode: null }), {
+    type: 'allowed',
+    mode: 'auto',
+    names: ['f'],
+  });
   assertRefused(
     { tools, tool_choice: allowed('required', { type: 'web_search' }) },
     'invalid_value',
