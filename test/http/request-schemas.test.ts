@@ -27,7 +27,7 @@ const VALUES = [undefined, null, '', 'a', 0, 1, -1, 0.5, true, [], ['a'], {}, [{
 
 for (const { folder, protocol, schema } of APIS) {
   const validate = ajv.compile({ $ref: `document#/components/schemas/${schema}` });
-  const files = join(import.meta.dirname, '..', folder, 'recordings');
+  const files = join(import.meta.dirname, '..', 'protocols', folder, 'recordings');
   for (const file of readdirSync(files)) {
     const body = JSON.parse(readFileSync(join(files, file), 'utf8')) as Record<string, unknown>;
     const known = notesOf(protocol, body);

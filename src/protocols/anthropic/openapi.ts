@@ -1,18 +1,29 @@
-import { MAX_CALL_ID } from '../openai/fields.ts';
+import {
+  anyObject,
+  boolean,
+  given,
+  integer,
+  list,
+  nothing,
+  nullable,
+  object,
+  otherType,
+  reference,
+  string,
+  typed,
+  typedGiven,
+} from '../schema-notation.ts';
 import { bodyBounds } from '../../json/json-body.ts';
 import {
+  callId as id,
   errorResponses,
   generationOperation,
   imageUrl,
   KEY_OR_HEADER,
-  list,
   MODEL_ERRORS,
-  nothing,
-  nullable,
-  object,
-  objectOfOtherType,
   objectSchema,
-  reference,
+  typedEvent,
+  type Json,
 } from '../openai/openapi.ts';
 import type { EndpointDescription } from '../../core/protocol.ts';
 import { ERROR_TYPES, statusOf } from './errors.ts';
@@ -20,26 +31,15 @@ import { COUNT_PATH } from './count.ts';
 import { maxTokens, MESSAGES_FIELDS } from './fields.ts';
 import { MEDIA } from './messages.ts';
 
-const string = { type: 'string' };
-const boolean = { type: 'boolean' };
-const integer = { type: 'integer', minimum: 0 };
-const id = { ...string, minLength: 1, maxLength: MAX_CALL_ID };
 const name = { ...string, minLength: 1, maxLength: 128, pattern: '^[A-Za-z0-9_-]+$' };
+const calledName = { ...string, minLength: 1 };
 
 /** Describes the endpoint for messages. */
 export function describeMessages(): EndpointDescription {
   const operation = generationOperation('createMessage', 'Create a message.', reference('MessagesRequest'), {
     description: 'The message; with `stream`, server-sent events that end with `message_stop` or `error`.',
     whole: reference('MessagesResponse'),
-    event: {
-      type: 'object',
-      description: 'One server-sent event. The type is in `event` and in the data.',
-      required: ['event', 'data'],
-      properties: {
-        event: string,
-        data: { ...string, contentMediaType: 'application/json', contentSchema: reference('MessagesEvent') },
-      },
-    },
+    event: typedEvent(reference('MessagesEvent')),
     errors: ERRORS,
   });
   return {
@@ -69,8 +69,8 @@ export function describeMessages(): EndpointDescription {
 
 const ERRORS = { schema: 'MessagesError', statusOf };
 
-function countOperation(): object {
-  const json = (schema: object) => ({ 'application/json': { schema } });
+function countOperation(): Json {
+  const json = (schema: Json): Json => ({ 'application/json': { schema } });
   return {
     operationId: 'countMessageTokens',
     summary: 'Count the prompt tokens of a message.',
@@ -91,16 +91,8 @@ function countOperation(): object {
   };
 }
 
-/** An object of the type `type`. Other fields are ignored with a note. */
-function typed(type: string, properties: Readonly<Record<string, object>>, ...optional: string[]): object {
-  return object({ type: { const: type }, ...properties }, ...optional);
-}
-
 const contents = { anyOf: [string, list(reference('MessagesBlock'))] };
-const text = typed('text', { text: string });
 const signature = { ...string, description: 'Of an earlier response to the same account, unchanged.' };
-const thinking = typed('thinking', { thinking: string, signature });
-const toolUse = typed('tool_use', { id, name: { ...string, minLength: 1 }, input: { type: 'object' } });
 
 const stopReason = nullable({ enum: ['end_turn', 'max_tokens', 'stop_sequence', 'tool_use', 'refusal'] });
 const stop = { stop_reason: stopReason, stop_sequence: nullable(string), stop_details: nothing };
@@ -109,110 +101,77 @@ const index = integer;
 const SCHEMAS = {
   MessagesMessage: {
     anyOf: [
-      object({ role: { enum: ['user', 'system'] }, content: contents }),
-      object({ role: { const: 'assistant' }, content: nullable(contents) }, 'content'),
+      given({ role: { enum: ['user', 'system'] }, content: contents }),
+      given({ role: { const: 'assistant' }, 'content?': contents }),
     ],
   },
   MessagesBlock: {
     description: 'Blocks of other types are ignored with a note, except files, which are refused.',
     anyOf: [
-      text,
-      typed(
-        'thinking',
-        { thinking: nullable(string), signature: nullable(signature) },
-        'thinking',
-        'signature',
-      ),
-      toolUse,
-      typed(
-        'tool_result',
-        { tool_use_id: id, content: nullable(contents), is_error: nullable(boolean) },
-        'content',
-        'is_error',
-      ),
-      typed('tool_reference', { tool_name: { ...string, minLength: 1 } }),
-      typed('image', {
+      typedGiven('text', { text: string }),
+      typedGiven('thinking', { 'thinking?': string, 'signature?': signature }),
+      typedGiven('tool_use', { id, name: calledName, input: anyObject }),
+      typedGiven('tool_result', { tool_use_id: id, 'content?': contents, 'is_error?': boolean }),
+      typedGiven('tool_reference', { tool_name: calledName }),
+      typedGiven('image', {
         source: {
-          anyOf: [typed('base64', { media_type: string, data: string }), typed('url', { url: imageUrl })],
+          anyOf: [
+            typedGiven('base64', { media_type: string, data: string }),
+            typedGiven('url', { url: imageUrl }),
+          ],
         },
       }),
-      typed(
-        'document',
-        {
-          source: {
-            anyOf: [typed('text', { data: string }), typed('content', { content: contents })],
-          },
-          title: nullable(string),
-          context: nullable(string),
+      typedGiven('document', {
+        source: {
+          anyOf: [typedGiven('text', { data: string }), typedGiven('content', { content: contents })],
         },
-        'title',
-        'context',
-      ),
-      typed(
-        'search_result',
-        { title: nullable(string), source: nullable(string), content: contents },
-        'title',
-        'source',
-      ),
-      objectOfOtherType('text', 'thinking', 'tool_use', 'tool_result', 'tool_reference', 'image', ...MEDIA),
+        'title?': string,
+        'context?': string,
+      }),
+      typedGiven('search_result', { 'title?': string, 'source?': string, content: contents }),
+      otherType('text', 'thinking', 'tool_use', 'tool_result', 'tool_reference', 'image', ...MEDIA),
     ],
   },
   MessagesTool: {
     description: 'Tools of other types are ignored with a note.',
     anyOf: [
-      object(
-        {
-          type: nullable({ const: 'custom' }),
-          name,
-          description: nullable(string),
-          input_schema: nullable({ type: 'object' }),
-          strict: nullable(boolean),
-          defer_loading: {
-            ...nullable(boolean),
-            description: 'If true, the model gets the tool only after a `tool_reference` has named it.',
-          },
+      given({
+        'type?': { const: 'custom' },
+        name,
+        'description?': string,
+        'input_schema?': anyObject,
+        'strict?': boolean,
+        'defer_loading?': {
+          ...boolean,
+          description: 'If true, the model gets the tool only after a `tool_reference` has named it.',
         },
-        'type',
-        'description',
-        'input_schema',
-        'strict',
-        'defer_loading',
-      ),
-      objectOfOtherType('custom'),
+      }),
+      otherType('custom'),
     ],
   },
   MessagesToolChoice: {
     anyOf: [
-      typed('tool', { name, disable_parallel_tool_use: nullable(boolean) }, 'disable_parallel_tool_use'),
-      object(
-        { type: { enum: ['auto', 'any', 'none'] }, disable_parallel_tool_use: nullable(boolean) },
-        'disable_parallel_tool_use',
-      ),
+      typedGiven('tool', { name, 'disable_parallel_tool_use?': boolean }),
+      given({ type: { enum: ['auto', 'any', 'none'] }, 'disable_parallel_tool_use?': boolean }),
     ],
   },
-  MessagesUsage: object(
-    {
-      input_tokens: { ...integer, description: 'Prompt tokens that were not cached.' },
-      cache_creation_input_tokens: integer,
-      cache_read_input_tokens: { ...integer, description: 'Prompt tokens that were cached.' },
-      output_tokens: integer,
-      output_tokens_details: object({ thinking_tokens: integer }),
-      server_tool_use: nothing,
-      cache_creation: nothing,
-      inference_geo: nothing,
-      service_tier: { const: 'standard' },
-      speed: nothing,
-    },
-    'cache_creation',
-    'inference_geo',
-    'service_tier',
-    'speed',
-  ),
+  MessagesUsage: object({
+    input_tokens: { ...integer, description: 'Prompt tokens that were not cached.' },
+    cache_creation_input_tokens: integer,
+    cache_read_input_tokens: { ...integer, description: 'Prompt tokens that were cached.' },
+    output_tokens: integer,
+    output_tokens_details: object({ thinking_tokens: integer }),
+    server_tool_use: nothing,
+    'cache_creation?': nothing,
+    'inference_geo?': nothing,
+    'service_tier?': { const: 'standard' },
+    'speed?': nothing,
+  }),
   MessagesResponseBlock: {
     anyOf: [
       typed('text', { text: string, citations: nothing }),
-      thinking,
-      typed('tool_use', { id, caller: typed('direct', {}), name: string, input: { type: 'object' } }),
+      typed('thinking', { thinking: string, signature }),
+      typed('tool_use', { id, caller: typed('direct', {}), name: string, input: anyObject }),
     ],
   },
   MessagesResponse: object({

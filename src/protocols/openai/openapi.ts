@@ -5,6 +5,22 @@ import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, MAX_TOOLS, NAME } f
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from '../field.ts';
 import { MAX_IMAGE_PIXELS, MAX_IMAGE_URL } from '../images.ts';
+import {
+  anyObject,
+  boolean,
+  given,
+  integer,
+  list,
+  nothing,
+  nullable,
+  number,
+  object,
+  otherType,
+  reference,
+  string,
+  typed,
+  typedGiven,
+} from '../schema-notation.ts';
 import { bodyBounds } from '../../json/json-body.ts';
 import { type ValueBounds } from '../../core/protocol.ts';
 import {
@@ -14,6 +30,9 @@ import {
   MAX_SCHEMA_NODES,
   SUPPORTED_KEYWORDS,
 } from '../../json/json-schema.ts';
+
+/** An object of the OpenAPI document. */
+export type Json = Readonly<Record<string, unknown>>;
 
 /** Paths and schemas of another API to include in the document. */
 export interface DocumentPart {
@@ -142,21 +161,20 @@ export function describeEmbeddings(): EndpointDescription {
     { description: 'The vectors, in the order of the inputs.', whole: reference('EmbeddingResponse') },
     BODY_VALUES,
   );
-  const number = { type: 'number' };
   const EmbeddingResponse = object({
     object: { const: 'list' },
     data: list(
       object({
         object: { const: 'embedding' },
-        index: { type: 'integer', minimum: 0 },
+        index: integer,
         embedding: {
           description: 'An array of numbers, or Base64 of numbers in 32 bits, little-endian.',
-          anyOf: [list(number), { type: 'string', contentEncoding: 'base64' }],
+          anyOf: [list(number), { ...string, contentEncoding: 'base64' }],
         },
       }),
     ),
-    model: { type: 'string' },
-    usage: object({ prompt_tokens: { type: 'integer' }, total_tokens: { type: 'integer' } }),
+    model: string,
+    usage: object({ prompt_tokens: integer, total_tokens: integer }),
   });
   return {
     operation,
@@ -220,16 +238,8 @@ const REPLAY: Json = {
 
 /** The schema of one event of a stream. OpenAPI 3.2 has `itemSchema` for it, 3.1 only `schema`. */
 function eventSchema(chunk: Json): Json {
-  const jsonText = (contentSchema: Json): Json => ({
-    type: 'string',
-    contentMediaType: 'application/json',
-    contentSchema,
-  });
   return {
-    type: 'object',
-    description: 'One server-sent event. Comments (`: keep-alive`) may come between events.',
-    required: ['data'],
-    properties: {
+    ...object({
       data: {
         anyOf: [
           jsonText(chunk),
@@ -240,8 +250,21 @@ function eventSchema(chunk: Json): Json {
           { const: '[DONE]', description: 'The end of the stream.' },
         ],
       },
-    },
+    }),
+    description: 'One server-sent event. Comments (`: keep-alive`) may come between events.',
   };
+}
+
+/** The schema of one event of a stream whose events have types. */
+export function typedEvent(data: Json): Json {
+  return {
+    ...object({ event: string, data: jsonText(data) }),
+    description: 'One server-sent event. The type is in `event` and in the data.',
+  };
+}
+
+function jsonText(contentSchema: Json): Json {
+  return { ...string, contentMediaType: 'application/json', contentSchema };
 }
 
 /** The security of operations that clients of Anthropic's API call. */
@@ -341,19 +364,15 @@ function requestSchema(kind: GenerationKind, maxChoices: number): Json {
   );
 }
 
-/** The schema of the object at `parent`. */
+/** The schema of the object at `parent`. Fields that are not in the table are ignored with a note. */
 export function objectSchema(fields: readonly Field[], parent: string): Json {
   const own = fields.filter(
     ({ path }) => path.startsWith(parent) && !path.slice(parent.length).includes('.'),
   );
-  const accepted = own.filter((field) => field.use !== 'refused' || field.neutral.length > 0);
   return {
     type: 'object',
-    additionalProperties: false,
-    required: own.filter((field) => field.required).map((field) => field.path.slice(parent.length)),
-    properties: Object.fromEntries(
-      accepted.map((field) => [field.path.slice(parent.length), fieldSchema(field, fields)]),
-    ),
+    required: own.filter(({ required }) => required).map(({ name }) => name),
+    properties: Object.fromEntries(own.map((field) => [field.name, fieldSchema(field, fields)])),
   };
 }
 
@@ -366,184 +385,127 @@ function fieldSchema(field: Field, fields: readonly Field[]): Json {
   if (field.required || Object.keys(schema).length === 0) return { ...schema, description };
   // Defaults that are not constant, such as the context length, are only in the description.
   const value = 'fallback' in field && field.fallback !== null ? { default: field.fallback } : {};
-  return { anyOf: [schema, { type: 'null' }], ...value, description };
-}
-
-const string = { type: 'string' };
-const integer = { type: 'integer', minimum: 0 };
-export const nothing = { type: 'null' };
-export const nullable = (schema: object): object => ({ anyOf: [schema, nothing] });
-export const list = (items: object): object => ({ type: 'array', items });
-export const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
-
-/** An object of another type than these. */
-export const objectOfOtherType = (...types: string[]) =>
-  object({ type: { ...string, not: { enum: types } } });
-
-/** An object with these fields, all required except `optional`. */
-export function object(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
-  const required = Object.keys(properties).filter((name) => !optional.includes(name));
-  return { type: 'object', required, properties };
+  return { anyOf: [schema, nothing], ...value, description };
 }
 
 const SCHEMA_BOUNDS = `A JSON Schema that uses only supported keywords, with at most ${MAX_SCHEMA_CHARACTERS} characters and ${MAX_SCHEMA_NODES} schemas, nested at most ${MAX_SCHEMA_DEPTH} levels deep. Engines refuse some combinations of keywords and some patterns.`;
 
-/** An object that allows no other fields. */
-function closed(properties: Readonly<Record<string, object>>, ...optional: string[]): object {
-  return { ...object(properties, ...optional), additionalProperties: false };
-}
-
-const functionName = { type: 'string', pattern: NAME.source };
+/** An ID of a call, or a name that a model called. */
+export const callId = { ...string, minLength: 1, maxLength: MAX_CALL_ID };
+const functionName = { ...string, pattern: NAME.source };
 
 /** The URL of an image. */
 export const imageUrl = {
-  type: 'string',
+  ...string,
   description: `A data URI in base64 with a PNG, JPEG, GIF or WebP image of at most ${MAX_IMAGE_PIXELS} pixels. If the model takes URLs, also an \`https\` URL of at most ${MAX_IMAGE_URL} characters, with a public host and the port 443.`,
 };
 
-const NAMED_SCHEMA = { name: functionName, description: nullable(string) };
-
-/** The schema of a strict format. */
-export const strictSchema = {
+const strictSchema = {
   anyOf: [
     { const: true },
-    { type: 'object', propertyNames: { enum: [...SUPPORTED_KEYWORDS, ...ANNOTATIONS] } },
+    { ...anyObject, propertyNames: { enum: [...SUPPORTED_KEYWORDS, ...ANNOTATIONS] } },
   ],
   description: SCHEMA_BOUNDS,
 };
 
-/** The schema of a format that is not strict. */
-export const looseSchema = {
-  anyOf: [{ const: true }, { type: 'object' }, { type: 'null' }],
+const looseSchema = {
+  anyOf: [{ const: true }, anyObject],
   description: `A JSON Schema with any keywords, at most ${MAX_SCHEMA_CHARACTERS} characters. Absent: any JSON object.`,
 };
+
+/** The fields of a format with a JSON schema: those of a strict one, and of one that is not. */
+export const SCHEMA_FORMATS: readonly Parameters<typeof given>[0][] = [
+  { name: functionName, 'description?': string, schema: strictSchema, strict: { const: true } },
+  { name: functionName, 'description?': string, 'schema?': looseSchema, 'strict?': { const: false } },
+];
 
 /** Schemas of request objects that the field table does not describe. */
 const REQUEST_SCHEMAS = {
   ContentPart: {
     oneOf: [
-      closed({ type: { const: 'text' }, text: string, cache_control: {} }, 'cache_control'),
-      closed(
-        {
-          type: { const: 'image_url' },
-          image_url: closed({ url: imageUrl, detail: nullable({ enum: IMAGE_DETAILS }) }, 'detail'),
-          cache_control: {},
-        },
-        'cache_control',
-      ),
-      closed({ type: { const: 'refusal' }, refusal: string }),
+      typedGiven('text', { text: string, 'cache_control?': {} }),
+      typedGiven('image_url', {
+        image_url: given({ url: imageUrl, 'detail?': { enum: IMAGE_DETAILS } }),
+        'cache_control?': {},
+      }),
+      typedGiven('refusal', { refusal: string }),
     ],
   },
-  RequestToolCall: closed(
-    {
-      id: { type: 'string', minLength: 1, maxLength: MAX_CALL_ID },
-      type: { const: 'function' },
-      function: closed({
-        name: { type: 'string', minLength: 1, maxLength: MAX_CALL_ID },
-        arguments: {
-          type: 'string',
-          description:
-            'JSON text of an object. An empty string means `{}`. Any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
-        },
-      }),
-      index: {},
-      extra_content: {},
-      cache_control: {},
-    },
-    'index',
-    'extra_content',
-    'cache_control',
-  ),
-  Tool: closed(
-    {
-      type: { const: 'function' },
-      function: closed(
-        {
+  RequestToolCall: typedGiven('function', {
+    id: callId,
+    function: given({
+      name: callId,
+      arguments: {
+        ...string,
+        description:
+          'JSON text of an object. An empty string means `{}`. Any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
+      },
+    }),
+    'index?': {},
+    'extra_content?': {},
+    'cache_control?': {},
+  }),
+  Tool: {
+    description: 'Tools of other types are ignored with a note.',
+    anyOf: [
+      typedGiven('function', {
+        function: given({
           name: functionName,
-          description: nullable({ type: 'string', maxLength: MAX_TOOL_DESCRIPTION }),
-          parameters: nullable({
-            type: 'object',
+          'description?': { ...string, maxLength: MAX_TOOL_DESCRIPTION },
+          'parameters?': {
+            ...anyObject,
             description:
               'JSON Schema of the arguments. Null: no arguments. With `strict`, only supported keywords are allowed.',
-          }),
-          strict: nullable({ type: 'boolean' }),
-        },
-        'description',
-        'parameters',
-        'strict',
-      ),
-      cache_control: {},
-      name: {},
-    },
-    'cache_control',
-    'name',
-  ),
+          },
+          'strict?': boolean,
+        }),
+        'cache_control?': {},
+        'name?': {},
+      }),
+      otherType('function'),
+    ],
+  },
   ToolChoice: {
     anyOf: [
-      { type: 'string', enum: ['none', 'auto', 'required'] },
+      { ...string, enum: ['none', 'auto', 'required'] },
       reference('FunctionChoice'),
-      closed({
-        type: { const: 'allowed_tools' },
-        allowed_tools: closed({
-          mode: { type: 'string', enum: ['auto', 'required'] },
-          tools: { type: 'array', minItems: 1, maxItems: MAX_TOOLS, items: reference('FunctionChoice') },
+      typedGiven('allowed_tools', {
+        allowed_tools: given({
+          mode: { ...string, enum: ['auto', 'required'] },
+          tools: list(reference('FunctionChoice'), { minItems: 1, maxItems: MAX_TOOLS }),
         }),
       }),
     ],
   },
-  FunctionChoice: closed({ type: { const: 'function' }, function: closed({ name: functionName }) }),
+  FunctionChoice: typedGiven('function', { function: given({ name: functionName }) }),
   ResponseFormat: {
     anyOf: [
-      { ...object({ type: { enum: ['text', 'json_object'] } }), additionalProperties: false },
-      {
-        ...object({
-          type: { const: 'json_schema' },
-          json_schema: {
-            anyOf: [
-              closed({ ...NAMED_SCHEMA, schema: strictSchema, strict: { const: true } }, 'description'),
-              closed(
-                { ...NAMED_SCHEMA, schema: looseSchema, strict: { enum: [false, null] } },
-                'description',
-                'schema',
-                'strict',
-              ),
-            ],
-          },
-        }),
-        additionalProperties: false,
-      },
+      given({ type: { enum: ['text', 'json_object'] } }),
+      typedGiven('json_schema', { json_schema: { anyOf: SCHEMA_FORMATS.map(given) } }),
     ],
   },
 };
 
-const finishReason = { type: 'string', enum: FINISH_REASONS };
+const finishReason = { ...string, enum: FINISH_REASONS };
 const usage = reference('Usage');
-const chatLogprobs = nullable(reference('ChatLogprobs'));
-const textLogprobs = nullable(reference('TextLogprobs'));
-const logprob = { token: string, logprob: { type: 'number' }, bytes: nullable(list(integer)) };
-const head = (name: string): Record<string, object> => ({
-  id: string,
-  object: { const: name },
-  created: integer,
-  model: string,
-});
+const logprob = { token: string, logprob: number, bytes: nullable(list(integer)) };
+const head = (name: string) => ({ id: string, object: { const: name }, created: integer, model: string });
+const role = { const: 'assistant' };
+const logprobs = nullable(reference('ChatLogprobs'));
+const textChoice = { index: integer, text: string, logprobs: nullable(reference('TextLogprobs')) };
 
 /** Schemas of responses and chunks. */
 const RESPONSE_SCHEMAS = {
   /** Only chats have `completion_tokens_details`. */
-  Usage: object(
-    {
-      prompt_tokens: integer,
-      completion_tokens: integer,
-      total_tokens: integer,
-      prompt_tokens_details: object({ cached_tokens: integer }),
-      completion_tokens_details: object({ reasoning_tokens: integer }),
-    },
-    'completion_tokens_details',
-  ),
-  ToolCall: object({
+  Usage: object({
+    prompt_tokens: integer,
+    completion_tokens: integer,
+    total_tokens: integer,
+    prompt_tokens_details: object({ cached_tokens: integer }),
+    'completion_tokens_details?': object({ reasoning_tokens: integer }),
+  }),
+  ToolCall: typed('function', {
     id: string,
-    type: { const: 'function' },
     function: object({
       name: string,
       arguments: {
@@ -553,24 +515,20 @@ const RESPONSE_SCHEMAS = {
     }),
   }),
   /** The first delta of a call has every field, with empty arguments; later deltas have a part of the arguments. */
-  ToolCallDelta: object(
-    {
-      index: integer,
-      id: string,
-      type: { const: 'function' },
-      function: object({ name: string, arguments: string }, 'name'),
-    },
-    'id',
-    'type',
-  ),
+  ToolCallDelta: object({
+    index: integer,
+    'id?': string,
+    'type?': { const: 'function' },
+    function: object({ 'name?': string, arguments: string }),
+  }),
   ChatLogprobs: object({
     content: list(object({ ...logprob, top_logprobs: list(object(logprob)) })),
-    refusal: { type: 'null' },
+    refusal: nothing,
   }),
   TextLogprobs: object({
     tokens: list(string),
-    token_logprobs: list({ type: 'number' }),
-    top_logprobs: list({ type: 'object', additionalProperties: { type: 'number' } }),
+    token_logprobs: list(number),
+    top_logprobs: list({ ...anyObject, additionalProperties: number }),
     text_offset: list(integer),
   }),
   ChatResponse: object({
@@ -578,74 +536,46 @@ const RESPONSE_SCHEMAS = {
     choices: list(
       object({
         index: integer,
-        message: object(
-          {
-            role: { const: 'assistant' },
-            content: nullable(string),
-            reasoning_content: string,
-            tool_calls: { ...list(reference('ToolCall')), minItems: 1 },
-            refusal: { type: 'null' },
-          },
-          'reasoning_content',
-          'tool_calls',
-        ),
-        logprobs: chatLogprobs,
+        message: object({
+          role,
+          content: nullable(string),
+          'reasoning_content?': string,
+          'tool_calls?': list(reference('ToolCall'), { minItems: 1 }),
+          refusal: nothing,
+        }),
+        logprobs,
         finish_reason: finishReason,
       }),
     ),
     usage,
   }),
-  ChatChunk: object(
-    {
-      ...head('chat.completion.chunk'),
-      choices: list(
-        object(
-          {
-            index: integer,
-            delta: object(
-              {
-                role: { const: 'assistant' },
-                content: string,
-                reasoning_content: string,
-                tool_calls: { ...list(reference('ToolCallDelta')), minItems: 1, maxItems: 1 },
-              },
-              'role',
-              'content',
-              'reasoning_content',
-              'tool_calls',
-            ),
-            logprobs: chatLogprobs,
-            finish_reason: nullable(finishReason),
-          },
-          'logprobs',
-        ),
-      ),
-      usage: nullable(usage),
-    },
-    'usage',
-  ),
+  ChatChunk: object({
+    ...head('chat.completion.chunk'),
+    choices: list(
+      object({
+        index: integer,
+        delta: object({
+          'role?': role,
+          'content?': string,
+          'reasoning_content?': string,
+          'tool_calls?': list(reference('ToolCallDelta'), { minItems: 1, maxItems: 1 }),
+        }),
+        'logprobs?': logprobs,
+        finish_reason: nullable(finishReason),
+      }),
+    ),
+    'usage?': nullable(usage),
+  }),
   TextResponse: object({
     ...head('text_completion'),
-    choices: list(
-      object({ index: integer, text: string, logprobs: textLogprobs, finish_reason: finishReason }),
-    ),
+    choices: list(object({ ...textChoice, finish_reason: finishReason })),
     usage,
   }),
-  TextChunk: object(
-    {
-      ...head('text_completion'),
-      choices: list(
-        object({
-          index: integer,
-          text: string,
-          logprobs: textLogprobs,
-          finish_reason: nullable(finishReason),
-        }),
-      ),
-      usage: nullable(usage),
-    },
-    'usage',
-  ),
+  TextChunk: object({
+    ...head('text_completion'),
+    choices: list(object({ ...textChoice, finish_reason: nullable(finishReason) })),
+    'usage?': nullable(usage),
+  }),
   Model: object({
     id: string,
     object: { const: 'model' },
@@ -654,14 +584,11 @@ const RESPONSE_SCHEMAS = {
     architecture: object({ instruct_type: nullable(string), modality: string, tokenizer: string }),
     context_length: integer,
     max_completion_tokens: integer,
-    pricing: object({ prompt: string, completion: string, input_cache_read: string }, 'input_cache_read'),
+    pricing: object({ prompt: string, completion: string, 'input_cache_read?': string }),
     quantization: string,
   }),
   ModelList: object({ data: list(reference('Model')) }),
 };
-
-/** An object of the OpenAPI document. */
-export type Json = Readonly<Record<string, unknown>>;
 
 /** Errors that every endpoint can return. */
 export const HTTP_ERRORS = [
@@ -744,7 +671,7 @@ export function errorResponses(codes: Iterable<ErrorCode>, form = OPENAI_ERRORS)
 }
 
 /** The schema of error responses. */
-function errorDetail(): object {
+function errorDetail(): Json {
   const types = new Set(Object.values(ERRORS).map(([status]) => errorType(status)));
   return object({
     message: string,

@@ -1,24 +1,30 @@
 import { IMAGE_DETAILS } from '../../core/generation.ts';
-import { MAX_CALL_ID } from '../openai/fields.ts';
 import {
+  anyObject,
+  boolean,
+  given,
+  integer,
+  list,
+  nothing,
+  nullable,
+  number,
+  object,
+  otherType,
+  reference,
+  string,
+  typed,
+  typedGiven,
+} from '../schema-notation.ts';
+import {
+  callId,
   generationOperation,
   imageUrl,
-  list,
-  nullable,
-  object,
-  objectOfOtherType,
   objectSchema,
-  nothing,
-  reference,
-  looseSchema,
-  strictSchema,
+  SCHEMA_FORMATS,
+  typedEvent,
 } from '../openai/openapi.ts';
 import type { EndpointDescription } from '../../core/protocol.ts';
 import { RESPONSES_FIELDS } from './fields.ts';
-
-const string = { type: 'string' };
-const integer = { type: 'integer', minimum: 0 };
-const name = { ...string, minLength: 1, maxLength: MAX_CALL_ID };
 
 /** Describes the endpoint for responses. */
 export function describeResponses(): EndpointDescription {
@@ -30,104 +36,68 @@ export function describeResponses(): EndpointDescription {
       description:
         'The response; with `stream`, server-sent events that end with `response.completed`, `response.incomplete` or `response.failed`.',
       whole: reference('ResponsesResponse'),
-      event: {
-        type: 'object',
-        description: 'One server-sent event. The type is in `event` and in the data.',
-        required: ['event', 'data'],
-        properties: {
-          event: string,
-          data: {
-            ...string,
-            contentMediaType: 'application/json',
-            contentSchema: reference('ResponsesEvent'),
-          },
-        },
-      },
+      event: typedEvent(reference('ResponsesEvent')),
     },
   );
   return { operation, schemas: { ResponsesRequest: objectSchema(RESPONSES_FIELDS, ''), ...SCHEMAS } };
 }
 
 const contents = { anyOf: [string, list(reference('ResponsesInputPart'))] };
-const call = { call_id: name, name, namespace: nullable(name) };
-const texts = list(object({ text: string }));
-const notSealed = { encrypted_content: { enum: [null, ''] } };
-const toolName = object(
-  { type: { enum: ['function', 'custom'] }, name, namespace: nullable(name) },
-  'namespace',
-);
-const grammar = { syntax: string, definition: string };
-const logprobs = list(
-  object({
-    token: string,
-    logprob: { type: 'number' },
-    bytes: list(integer),
-    top_logprobs: list(object({ token: string, logprob: { type: 'number' }, bytes: list(integer) })),
-  }),
-);
+const tools = list(reference('ResponsesTool'));
+const named = { name: callId, 'namespace?': callId };
+const call = { call_id: callId, ...named };
+const output = { call_id: callId, 'output?': contents };
+const texts = list(given({ text: string }));
+const notSealed = { 'encrypted_content?': { const: '' } };
+const toolName = given({ type: { enum: ['function', 'custom'] }, ...named });
+const grammar = { 'syntax?': string, definition: string };
+const logprob = { token: string, logprob: number, bytes: list(integer) };
+const logprobs = list(object({ ...logprob, top_logprobs: list(object(logprob)) }));
 
 /** An event of a stream. */
-function event(type: string, properties: Readonly<Record<string, object>>): object {
-  return typed(type, { sequence_number: integer, ...properties });
+function event(type: string, fields: Parameters<typeof typed>[1]) {
+  return typed(type, { sequence_number: integer, ...fields });
 }
 
 /** The place of an event in the output. */
 const inItem = { output_index: integer, item_id: string };
 const inPart = { ...inItem, content_index: integer };
 
-/** An object of the type `type`. Other fields are ignored with a note. */
-function typed(type: string, properties: Readonly<Record<string, object>>, ...optional: string[]): object {
-  return object({ type: { const: type }, ...properties }, ...optional);
-}
+const item = { id: string, status: string };
+const outputCall = { ...item, call_id: string, name: string, 'namespace?': string };
+const outputParts = list(reference('ResponsesOutputPart'));
 
 const SCHEMAS = {
   ResponsesInputPart: {
     anyOf: [
-      object({ type: { enum: ['input_text', 'output_text', 'text'] }, text: string }),
-      typed('refusal', { refusal: string }),
-      typed('input_image', { image_url: imageUrl, detail: nullable({ enum: IMAGE_DETAILS }) }, 'detail'),
+      given({ type: { enum: ['input_text', 'output_text', 'text'] }, text: string }),
+      typedGiven('refusal', { refusal: string }),
+      typedGiven('input_image', { image_url: imageUrl, 'detail?': { enum: IMAGE_DETAILS } }),
     ],
   },
   ResponsesInputItem: {
     description: 'Items of other types are ignored with a note.',
     anyOf: [
-      object(
-        {
-          type: nullable({ const: 'message' }),
-          role: { enum: ['user', 'system', 'developer'] },
-          content: contents,
-        },
-        'type',
-      ),
-      object(
-        {
-          type: nullable({ const: 'message' }),
-          role: { const: 'assistant' },
-          content: nullable(contents),
-        },
-        'type',
-        'content',
-      ),
-      typed('function_call', { ...call, arguments: string }, 'namespace'),
-      typed('function_call_output', { call_id: name, output: nullable(contents) }, 'output'),
-      typed('custom_tool_call', { ...call, input: string }, 'namespace'),
-      typed('custom_tool_call_output', { call_id: name, output: nullable(contents) }, 'output'),
-      typed('reasoning', {
+      given({
+        'type?': { const: 'message' },
+        role: { enum: ['user', 'system', 'developer'] },
+        content: contents,
+      }),
+      given({ 'type?': { const: 'message' }, role: { const: 'assistant' }, 'content?': contents }),
+      typedGiven('function_call', { ...call, arguments: string }),
+      typedGiven('function_call_output', output),
+      typedGiven('custom_tool_call', { ...call, input: string }),
+      typedGiven('custom_tool_call_output', output),
+      typedGiven('reasoning', {
         encrypted_content: {
           ...string,
           description: 'Of an earlier response to the same account, unchanged. The rest is then not read.',
         },
       }),
-      typed('reasoning', { content: { ...texts, minItems: 1 }, ...notSealed }, 'encrypted_content'),
-      typed(
-        'reasoning',
-        { content: nullable({ type: 'array', maxItems: 0 }), summary: nullable(texts), ...notSealed },
-        'content',
-        'summary',
-        'encrypted_content',
-      ),
-      typed('additional_tools', { tools: nullable(list(reference('ResponsesTool'))) }, 'tools'),
-      objectOfOtherType(
+      typedGiven('reasoning', { content: { ...texts, minItems: 1 }, ...notSealed }),
+      typedGiven('reasoning', { 'content?': list({}, { maxItems: 0 }), 'summary?': texts, ...notSealed }),
+      typedGiven('additional_tools', { 'tools?': tools }),
+      otherType(
         'message',
         'function_call',
         'function_call_output',
@@ -142,67 +112,41 @@ const SCHEMAS = {
   ResponsesTool: {
     description: 'Tools of other types are ignored with a note.',
     anyOf: [
-      typed(
-        'function',
-        {
-          name,
-          description: nullable(string),
-          parameters: nullable({ type: 'object' }),
-          strict: nullable({ type: 'boolean' }),
+      typedGiven('function', {
+        name: callId,
+        'description?': string,
+        'parameters?': anyObject,
+        'strict?': boolean,
+      }),
+      typedGiven('custom', {
+        name: callId,
+        'description?': string,
+        'format?': {
+          anyOf: [
+            typedGiven('text', {}),
+            typedGiven('grammar', grammar),
+            typedGiven('grammar', { grammar: given(grammar) }),
+          ],
         },
-        'description',
-        'parameters',
-        'strict',
-      ),
-      typed(
-        'custom',
-        {
-          name,
-          description: nullable(string),
-          format: nullable({
-            anyOf: [
-              typed('text', {}),
-              typed('grammar', grammar, 'syntax'),
-              typed('grammar', { grammar: object(grammar, 'syntax') }),
-            ],
-          }),
-        },
-        'description',
-        'format',
-      ),
-      typed('namespace', { name, tools: nullable(list(reference('ResponsesTool'))) }, 'tools'),
-      objectOfOtherType('function', 'custom', 'namespace'),
+      }),
+      typedGiven('namespace', { name: callId, 'tools?': tools }),
+      otherType('function', 'custom', 'namespace'),
     ],
   },
   ResponsesToolChoice: {
     anyOf: [
       { ...string, enum: ['none', 'auto', 'required'] },
       toolName,
-      typed(
-        'allowed_tools',
-        {
-          mode: { enum: ['auto', 'required'] },
-          tools: list({ anyOf: [toolName, objectOfOtherType('function', 'custom')] }),
-        },
-        'mode',
-      ),
+      typedGiven('allowed_tools', {
+        'mode?': { enum: ['auto', 'required'] },
+        tools: list({ anyOf: [toolName, otherType('function', 'custom')] }),
+      }),
     ],
   },
   ResponsesTextFormat: {
     anyOf: [
-      object({ type: { enum: ['text', 'json_object'] } }),
-      typed(
-        'json_schema',
-        { name, description: nullable(string), schema: strictSchema, strict: { const: true } },
-        'description',
-      ),
-      typed(
-        'json_schema',
-        { name, description: nullable(string), schema: looseSchema, strict: { enum: [false, null] } },
-        'description',
-        'schema',
-        'strict',
-      ),
+      given({ type: { enum: ['text', 'json_object'] } }),
+      ...SCHEMA_FORMATS.map((format) => typedGiven('json_schema', format)),
     ],
   },
   ResponsesUsage: object({
@@ -225,22 +169,22 @@ const SCHEMAS = {
     instructions: { description: 'As in the request.' },
     max_output_tokens: nullable(integer),
     max_tool_calls: nothing,
-    metadata: { type: 'object' },
-    parallel_tool_calls: { type: 'boolean' },
+    metadata: anyObject,
+    parallel_tool_calls: boolean,
     previous_response_id: nothing,
     prompt_cache_key: { description: 'As in the request.' },
     reasoning: object({ effort: nullable(string), summary: nothing }),
     safety_identifier: { description: 'As in the request.' },
     service_tier: { const: 'default' },
     store: { const: false },
-    temperature: { type: 'number' },
-    text: object({ format: { type: 'object' }, verbosity: { const: 'medium' } }),
+    temperature: number,
+    text: object({ format: anyObject, verbosity: { const: 'medium' } }),
     tool_choice: { description: 'As in the request.' },
-    tools: list({ type: 'object' }),
+    tools: list(anyObject),
     top_logprobs: integer,
-    top_p: { type: 'number' },
-    presence_penalty: { type: 'number' },
-    frequency_penalty: { type: 'number' },
+    top_p: number,
+    presence_penalty: number,
+    frequency_penalty: number,
     truncation: { const: 'disabled' },
     user: nullable(string),
     background: { const: false },
@@ -248,39 +192,21 @@ const SCHEMAS = {
   }),
   ResponsesOutputPart: {
     anyOf: [
-      typed('output_text', { text: string, annotations: { ...list({}), maxItems: 0 }, logprobs }),
+      typed('output_text', { text: string, annotations: list({}, { maxItems: 0 }), logprobs }),
       typed('reasoning_text', { text: string }),
     ],
   },
   ResponsesOutputItem: {
     anyOf: [
-      typed('message', {
-        id: string,
-        status: string,
-        role: { const: 'assistant' },
-        content: list(reference('ResponsesOutputPart')),
+      typed('message', { ...item, role: { const: 'assistant' }, content: outputParts }),
+      typed('reasoning', {
+        ...item,
+        summary: list({}, { maxItems: 0 }),
+        content: outputParts,
+        'encrypted_content?': string,
       }),
-      typed(
-        'reasoning',
-        {
-          id: string,
-          status: string,
-          summary: { ...list({}), maxItems: 0 },
-          content: list(reference('ResponsesOutputPart')),
-          encrypted_content: string,
-        },
-        'encrypted_content',
-      ),
-      typed(
-        'function_call',
-        { id: string, status: string, call_id: string, name: string, namespace: string, arguments: string },
-        'namespace',
-      ),
-      typed(
-        'custom_tool_call',
-        { id: string, status: string, call_id: string, name: string, namespace: string, input: string },
-        'namespace',
-      ),
+      typed('function_call', { ...outputCall, arguments: string }),
+      typed('custom_tool_call', { ...outputCall, input: string }),
     ],
   },
   ResponsesEvent: {

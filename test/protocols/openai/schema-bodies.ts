@@ -110,7 +110,8 @@ function clamp(value: number, minimum = -Infinity, maximum = Infinity): number {
 
 /** Makes a body follow the rules that a schema cannot express: `RULES` in `schema.test.ts`. */
 export function withRules(body: Body): Body {
-  const tools = uniqueBy((body.tools ?? []) as Tool[], (tool) => tool.function.name).map(withSupportedSchema);
+  const functions = ((body.tools ?? []) as Tool[]).filter(({ type }) => type === 'function');
+  const tools = uniqueBy(functions, (tool) => tool.function.name).map(withSupportedSchema);
   const choice = withOfferedNames(
     body.tool_choice,
     tools.map((tool) => tool.function.name),
@@ -130,6 +131,7 @@ export function withRules(body: Body): Body {
 }
 
 interface Tool {
+  type: string;
   function: { name: string; strict?: boolean | null; parameters?: unknown };
 }
 
@@ -220,6 +222,7 @@ export function mutations(body: fc.Arbitrary<Body>): fc.Arbitrary<Body> {
 const REMOVED = Symbol('removed');
 const ADDED = Symbol('added');
 const OTHER_VALUES = fc.constantFrom<unknown>(
+  null,
   0,
   1.5,
   -1,
