@@ -17,7 +17,7 @@ const skip =
   process.platform === 'linux' ? file === undefined && 'SLUICE_TEST_MODEL is not set' : 'measured on Linux';
 
 function recording(protocol: 'anthropic' | 'responses', name: string): Record<string, unknown> {
-  const path = join(import.meta.dirname, '..', protocol, 'recordings', `${name}.json`);
+  const path = join(import.meta.dirname, '..', 'protocols', protocol, 'recordings', `${name}.json`);
   return JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
 }
 
