@@ -27,33 +27,15 @@ export function isEmbeddingModality(modality: string): boolean {
 }
 
 /** Throws 400 `unsupported_parameter` for a request of another kind than the model serves, with the endpoint to use. */
-export function refuseOtherKind(
+export function refuseOtherKind<E extends boolean>(
   request: GenerationRequest,
-  embeds: true,
-): asserts request is EmbeddingRequest;
-export function refuseOtherKind(
-  request: GenerationRequest,
-  embeds: false,
-): asserts request is CompletionRequest;
-export function refuseOtherKind(request: GenerationRequest, embeds: boolean): void;
-export function refuseOtherKind(request: GenerationRequest, embeds: boolean): void {
-  switch (request.kind) {
-    case 'chat':
-    case 'text':
-      if (!embeds) return;
-      throw unsupportedModel(
-        'This model returns embeddings and generates no text. Send texts to `POST /v1/embeddings`.',
-      );
-    case 'embedding':
-      if (embeds) return;
-      throw unsupportedModel(
-        'This model generates text and returns no embeddings. Use `POST /v1/chat/completions`, or a model whose `architecture.modality` is `text->embedding`.',
-      );
-  }
-}
-
-function unsupportedModel(message: string): ServiceError {
-  return new ServiceError('unsupported_parameter', message, { param: 'model' });
+  embeds: E,
+): asserts request is E extends true ? EmbeddingRequest : CompletionRequest {
+  if ((request.kind === 'embedding') === embeds) return;
+  const message = embeds
+    ? 'This model returns embeddings and generates no text. Send texts to `POST /v1/embeddings`.'
+    : 'This model generates text and returns no embeddings. Use `POST /v1/chat/completions`, or a model whose `architecture.modality` is `text->embedding`.';
+  throw new ServiceError('unsupported_parameter', message, { param: 'model' });
 }
 
 /** Something that a request can ask for and that not every server supports. */
