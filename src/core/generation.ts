@@ -465,9 +465,11 @@ export function withoutImages(request: GenerationRequest): GenerationRequest {
 
 /** Returns the maximum prompt tokens of all images. */
 export function imageTokens(request: GenerationRequest): number {
-  return imagesOf(request).length * maxTokensOfImage(request);
+  const most = maxTokensOfImage(request);
+  return most === 0 ? 0 : imagesOf(request).length * most;
 }
 
+/** Returns 0 if there are no images. */
 function maxTokensOfImage(request: GenerationRequest): number {
   return asChat(request)?.imageTokens ?? 0;
 }
@@ -478,6 +480,7 @@ const PIXELS_PER_TOKEN = 784;
 /** Estimates the prompt tokens of all images from their size, and takes the maximum for those whose size is unknown. */
 function estimatedImageTokens(request: GenerationRequest): number {
   const most = maxTokensOfImage(request);
+  if (most === 0) return 0;
   const estimate = ({ file }: Image): number =>
     file === null ? most : Math.min(most, Math.ceil((file.width * file.height) / PIXELS_PER_TOKEN));
   return imagesOf(request).reduce((sum, image) => sum + estimate(image), 0);
@@ -504,19 +507,20 @@ export const CHARACTERS_PER_TOKEN = 4;
 
 /** Estimates the tokens of the prompts from their length. Used if the engine reports no counts. */
 export function estimatedPromptTokens(request: GenerationRequest): number {
-  const ofTexts = promptTexts(request).reduce(
-    (sum, text) => sum + Math.ceil(text.length / CHARACTERS_PER_TOKEN),
-    estimatedImageTokens(request),
-  );
-  return ofTexts + tokenInputs(request).reduce((sum, tokens) => sum + tokens.length, 0);
+  let sum = estimatedImageTokens(request);
+  for (const text of promptTexts(request)) sum += Math.ceil(text.length / CHARACTERS_PER_TOKEN);
+  for (const tokens of tokenInputs(request)) sum += tokens.length;
+  return sum;
 }
+
+const NO_TOKENS: readonly (readonly number[])[] = [];
 
 /** Returns the inputs of an embedding that are token IDs. */
 export function tokenInputs(request: GenerationRequest): readonly (readonly number[])[] {
   switch (request.kind) {
     case 'chat':
     case 'text':
-      return [];
+      return NO_TOKENS;
     case 'embedding':
       return request.inputs.filter((input) => typeof input !== 'string');
   }
@@ -532,27 +536,30 @@ export function promptTexts(request: GenerationRequest): readonly string[] {
       return request.prompts;
     case 'embedding':
       return request.inputs.filter((input) => typeof input === 'string');
-    case 'chat':
+    case 'chat': {
+      const tools = toolTexts(request.tools);
+      const messages = request.messages.map(messageText);
+      const variables = variableTexts(request.templateVariables);
       // Most chat templates put the tools first.
-      return toolTexts(request.tools).concat(
-        request.messages.map(messageText),
-        variableTexts(request.templateVariables),
-      );
+      return tools.length + variables.length === 0 ? messages : tools.concat(messages, variables);
+    }
   }
 }
+
+const NO_TEXTS: readonly string[] = [];
 
 const TOOL_TEXTS = new WeakMap<readonly Tool[], readonly string[]>();
 
 /** Returns the tools as JSON. Kept for the next estimate of the same request, because their schemas can be large. */
 export function toolTexts(tools: readonly Tool[]): readonly string[] {
-  if (tools.length === 0) return [];
+  if (tools.length === 0) return NO_TEXTS;
   let texts = TOOL_TEXTS.get(tools);
   if (texts === undefined) TOOL_TEXTS.set(tools, (texts = tools.map((tool) => JSON.stringify(tool))));
   return texts;
 }
 
 function variableTexts(variables: ChatRequest['templateVariables']): readonly string[] {
-  return Object.keys(variables).length === 0 ? [] : [JSON.stringify(variables)];
+  return Object.keys(variables).length === 0 ? NO_TEXTS : [JSON.stringify(variables)];
 }
 
 function messageText(message: Message): string {
@@ -561,8 +568,8 @@ function messageText(message: Message): string {
       return message.content;
     case 'user':
     case 'tool': {
-      const { content, images = [] } = message;
-      if (images.length === 0) return content;
+      const { content, images } = message;
+      if (images === undefined) return content;
       const parts = contentParts(content, images);
       return parts.map((part) => (typeof part === 'string' ? part : part.digest)).join('');
     }

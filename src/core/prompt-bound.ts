@@ -13,14 +13,8 @@ import {
  */
 export function promptTokenBounds(request: GenerationRequest, context = Infinity): readonly number[] {
   switch (request.kind) {
-    case 'chat': {
-      let sum = TOKENS_PER_CHAT;
-      for (const tokens of chatTokens(request)) {
-        sum += tokens;
-        if (sum >= context) break;
-      }
-      return [sum];
-    }
+    case 'chat':
+      return [chatTokens(request, context)];
     case 'text':
       return promptTexts(request).map(textTokens);
     case 'embedding':
@@ -46,19 +40,25 @@ export const TOKENS_PER_CHAT = 2048;
 
 const textTokens = (text: string): number => Buffer.byteLength(text) + TOKENS_PER_MESSAGE;
 
-/** Yields the maximum tokens of the texts, and then of what templates add to them. */
-function* chatTokens(request: ChatRequest): Iterable<number> {
+/** Returns the maximum tokens of the texts, and of what templates add to them. Stops counting at `context`. */
+function chatTokens(request: ChatRequest, context: number): number {
   const { messages, tools, templateVariables, responseFormat } = request;
-  for (const text of promptTexts(request)) yield textTokens(text);
-  for (const message of messages) yield addedToMessage(message);
-  for (const { parameters } of tools) yield TOKENS_PER_MEMBER * membersOf(parameters);
-  for (const text of toolTexts(tools)) yield unicodeEscapeBytes(text);
-  yield imageTokens(request);
-  yield TOKENS_PER_MEMBER * membersOf(templateVariables);
-  if (responseFormat.type !== 'json_schema') return;
+  let sum = TOKENS_PER_CHAT + imageTokens(request);
+  for (const text of promptTexts(request)) {
+    sum += textTokens(text);
+    if (sum >= context) return sum;
+  }
+  for (const message of messages) {
+    sum += addedToMessage(message);
+    if (sum >= context) return sum;
+  }
+  for (const { parameters } of tools) sum += TOKENS_PER_MEMBER * membersOf(parameters);
+  for (const text of toolTexts(tools)) sum += unicodeEscapeBytes(text);
+  if (Object.keys(templateVariables).length > 0) sum += TOKENS_PER_MEMBER * membersOf(templateVariables);
+  if (responseFormat.type !== 'json_schema') return sum;
   // Servers put the schema of a response format into the prompts of some models.
-  yield Buffer.byteLength(JSON.stringify(responseFormat.schema));
-  yield TOKENS_PER_MEMBER * membersOf(responseFormat.schema);
+  const { schema } = responseFormat;
+  return sum + Buffer.byteLength(JSON.stringify(schema)) + TOKENS_PER_MEMBER * membersOf(schema);
 }
 
 /**

@@ -158,17 +158,17 @@ export class RequestAccounting {
   ): Promise<{ decision: Decision; worst: WorstCase }> {
     const { limiter } = this.#accounting;
     const { caller, requestId } = this.#identity;
-    const query = limitQuery(caller, plan, request.model);
     const hasDefault = request.maxTokens === null && !this.#record.notes.strict;
     let promptTokens: number | null | undefined;
     for (;;) {
-      const worst = worstCase(request, this.#model, promptTokens ?? null);
+      const counted = promptTokens ?? null;
+      const worst = worstCase(request, this.#model, counted);
       const decision = await limiter.admit({
-        ...query,
+        ...limitQuery(caller, plan, request.model),
         requestId,
         worstTokens: worst.tokens,
         worstPico: worst.pico,
-        shortest: worst.shortest,
+        shortest: () => shortestCase(request, this.#model, counted),
       });
       if (decision.admitted || decision.denial.left === null) return { decision, worst };
       const { left, limit } = decision.denial;
@@ -376,7 +376,7 @@ export async function countRequest(
     requestId,
     worstTokens: 0,
     worstPico: 0n,
-    shortest: { tokens: 0, pico: 0n },
+    shortest: () => ({ tokens: 0, pico: 0n }),
   });
   if (!decision.admitted) {
     const { code, message, retryAfterMs } = decision.denial;
@@ -432,8 +432,6 @@ export interface WorstCase {
   tokens: number;
   /** Pico-dollars. */
   pico: bigint;
-  /** The maximum with a `max_tokens` of 1. */
-  shortest: { tokens: number; pico: bigint };
   /** The prices when it was computed, which the request keeps. */
   price: ConfiguredModel['price'];
 }
@@ -454,19 +452,29 @@ export function worstCase(
   const longest = Math.min(request.maxTokens ?? Infinity, card?.max_completion_tokens ?? context, context);
   const { choices } = request;
   const { price } = model;
-  const shortest = { tokens: 0, pico: 0n };
-  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, shortest, price };
+  const all: WorstCase = { promptTokens: 0, completionTokens: 0, tokens: 0, pico: 0n, price };
   for (const tokens of counted === null ? promptTokenBounds(request, context) : [counted]) {
     const one = maximumOf(tokens, choices, longest, context, price);
     all.promptTokens += one.promptTokens;
     all.completionTokens += one.completionTokens;
     all.tokens += one.tokens;
     all.pico += one.pico;
-    const short = maximumOf(tokens, choices, Math.min(1, longest), context, price);
-    shortest.tokens += short.tokens;
-    shortest.pico += short.pico;
   }
   return all;
+}
+
+/** Returns the worst case of the request with a `max_tokens` of at most 1. */
+export function shortestCase(
+  request: GenerationRequest,
+  model: ConfiguredModel,
+  counted: number | null,
+): { tokens: number; pico: bigint } {
+  const { tokens, pico } = worstCase(
+    { ...request, maxTokens: Math.min(request.maxTokens ?? 1, 1) },
+    model,
+    counted,
+  );
+  return { tokens, pico };
 }
 
 /** Limits usage to the worst case. Returns null if the usage does not exceed it. */
@@ -509,7 +517,7 @@ function maximumOf(
   longest: number,
   context: number,
   price: ConfiguredModel['price'],
-): Omit<WorstCase, 'shortest' | 'price'> {
+): Omit<WorstCase, 'price'> {
   const promptTokens = Math.min(prompt, context);
   const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
   const long = usageOf(Math.min(promptTokens, context - longest), longest * choices, price);

@@ -11,7 +11,7 @@ import {
   type ModelCard,
   type Tool,
 } from '../../src/core/generation.ts';
-import { clampUsage, worstCase } from '../../src/inference/request-accounting.ts';
+import { clampUsage, shortestCase, worstCase } from '../../src/inference/request-accounting.ts';
 import type { ConfiguredModel } from '../../src/routing/served-model.ts';
 import { PUBLISHED } from '../engine/llama/templates.ts';
 import { chat, text } from '../engine/requests.ts';
@@ -80,7 +80,7 @@ test('the shortest case of a request is its worst case with a max_tokens of 1', 
       const price = priceOf(given);
       const model = modelOf(context, Math.min(most, context), price);
       const request = { ...text(), prompts: ['x', prompt.toWellFormed()], maxTokens, choices };
-      const { shortest } = worstCase(request, model);
+      const shortest = shortestCase(request, model, null);
       const { tokens, pico } = worstCase({ ...request, maxTokens: 1 }, model);
       assert.deepEqual(shortest, { tokens, pico });
     }),
@@ -90,11 +90,9 @@ test('the shortest case of a request is its worst case with a max_tokens of 1', 
 test('an embedding cannot be shorter', () => {
   const embedding = { ...NO_OUTPUT, kind: 'embedding', inputs: ['a', 'bc'], dimensions: null } as const;
   const request = { ...embedding, model: 'test/model', cacheScope: null, traceparent: null, user: null };
-  const { tokens, pico, shortest } = worstCase(
-    request,
-    modelOf(100, 0, { prompt: 2, completion: 3, inputCacheRead: null }),
-  );
-  assert.deepEqual(shortest, { tokens, pico });
+  const model = modelOf(100, 0, { prompt: 2, completion: 3, inputCacheRead: null });
+  const { tokens, pico } = worstCase(request, model);
+  assert.deepEqual(shortestCase(request, model, null), { tokens, pico });
 });
 
 test(

@@ -37,8 +37,8 @@ export type Amounts = Readonly<Record<Unit, number>>;
 
 /** The most that a request can use, and how it counts. */
 export interface RequestAmounts extends Amounts {
-  /** The most that it could use with a `max_tokens` of 1. */
-  readonly shortest: Amounts;
+  /** See `Demand.shortest`. */
+  readonly shortest: Demand['shortest'];
   /** Largest share of a bucket that one request reserves. */
   readonly reservedShare: number;
   /**
@@ -58,7 +58,7 @@ export function amountsOf(
     requests: 1,
     tokens: worstTokens,
     usd: nanoOfPico(worstPico),
-    shortest: { requests: 1, tokens: shortest.tokens, usd: nanoOfPico(shortest.pico) },
+    shortest,
     reservedShare,
     weight,
   };

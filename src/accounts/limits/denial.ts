@@ -1,5 +1,6 @@
 import { endOf, formatDuration } from './calendar.ts';
 import {
+  amountIn,
   bucketAmount,
   leftOf,
   waitFor,
@@ -10,7 +11,7 @@ import {
 } from './counts.ts';
 import type { Unit } from './kinds.ts';
 import type { Denial } from './limiter.ts';
-import { usdOfNano } from './money.ts';
+import { nanoOfPico, usdOfNano } from './money.ts';
 import type { Limit, ScopeLimits } from './scope-limits.ts';
 
 /**
@@ -82,7 +83,8 @@ function explanation(
   const of = (amount: number) => text(kind.unit, amount);
   const allowed = `${of(bound)} per UTC ${kind.window}`;
   const requested = `this request may use up to ${of(amounts[kind.unit])}.`;
-  const shortest = amounts.shortest[kind.unit];
+  const { tokens, pico } = amounts.shortest();
+  const shortest = amountIn(kind.unit, { requests: 1, tokens, usd: nanoOfPico(pico) });
   if (wait.until === 'never') {
     if (shortest <= bound) return `${allowed}, and ${requested} Lower \`max_tokens\`.`;
     const even =

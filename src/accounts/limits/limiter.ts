@@ -17,8 +17,8 @@ export interface Demand {
   worstTokens: number;
   /** The cost of these tokens, in pico-dollars. */
   worstPico: bigint;
-  /** The same with a `max_tokens` of 1, for the message of a denial. */
-  shortest: { tokens: number; pico: bigint };
+  /** Returns the same with a `max_tokens` of 1, for the message of a denial. */
+  shortest: () => { tokens: number; pico: bigint };
 }
 
 /** Identifies the limits to read. */

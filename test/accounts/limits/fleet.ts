@@ -260,7 +260,7 @@ export function demand(planLimits: PlanLimits, fields: Partial<Demand> = {}): De
     keyLimits: null,
     worstTokens: 1,
     worstPico: 0n,
-    shortest: { tokens: 1, pico: 0n },
+    shortest: () => ({ tokens: 1, pico: 0n }),
     ...fields,
   };
 }

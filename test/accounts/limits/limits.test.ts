@@ -138,7 +138,9 @@ for (const kind of KINDS) {
       );
       // A `max_tokens` of 1 would just fit beside the running request, and then no longer.
       const beside = async (tokens: number) =>
-        (await fleet.denied({ ...ask, shortest: { tokens, pico: 0n } })).message.includes('`max_tokens`');
+        (await fleet.denied({ ...ask, shortest: () => ({ tokens, pico: 0n }) })).message.includes(
+          '`max_tokens`',
+        );
       assert.deepEqual([await beside(40), await beside(41)], [true, false]);
       await running.end(1);
       await fleet.run(ask);
@@ -157,22 +159,25 @@ for (const kind of KINDS) {
 
     test('a denial does not suggest a lower max_tokens if that would not help', async () => {
       await using fleet = await kind.open();
-      const long = { worstTokens: 150, shortest: { tokens: 120, pico: 0n } };
+      const long = { worstTokens: 150, shortest: () => ({ tokens: 120, pico: 0n }) };
       assert.equal(
         (await fleet.denied(demand({ tokensPerDay: 100 }, long))).message,
         'The plan "standard" allows 100 tokens per UTC day, and this request may use up to 150 tokens. Even with a `max_tokens` of 1, it may use up to 120 tokens. Shorten the prompt, or ask for a higher limit.',
       );
-      const costly = { worstPico: USD, shortest: { tokens: 1, pico: USD / 2n } };
+      const costly = { worstPico: USD, shortest: () => ({ tokens: 1, pico: USD / 2n }) };
       assert.match(
         (await fleet.denied(demand({ usdPerMonth: '0.25' }, costly))).message,
         /up to \$1\. Even with a `max_tokens` of 1, it may use up to \$0\.5\. Shorten the prompt, or ask for a higher limit\.$/,
       );
-      const fixed = { worstTokens: 150, shortest: { tokens: 150, pico: 0n } };
+      const fixed = { worstTokens: 150, shortest: () => ({ tokens: 150, pico: 0n }) };
       assert.match(
         (await fleet.denied(demand({ tokensPerDay: 100 }, fixed))).message,
         /may use up to 150 tokens\. Shorten the prompt, or ask for a higher limit\.$/,
       );
-      const ask = demand({ tokensPerDay: 100 }, { worstTokens: 60, shortest: { tokens: 50, pico: 0n } });
+      const ask = demand(
+        { tokensPerDay: 100 },
+        { worstTokens: 60, shortest: () => ({ tokens: 50, pico: 0n }) },
+      );
       await fleet.run(ask);
       assert.match(
         (await fleet.denied(ask)).message,
