@@ -84,96 +84,102 @@ const USUAL: ModelInput = {
   max_tokens: null,
   stop_sequences: 0,
   choices: 1,
-  sampling: samplingJson(DEFAULT_SAMPLING, false),
+  sampling: {
+    ...(Object.fromEntries(
+      SAMPLING_LIST.map(([id, { name }]) => [name, DEFAULT_SAMPLING[id]]),
+    ) as SamplingJson),
+    logit_bias: 0,
+  },
   recommended_sampling: {},
   notes: [],
   more_notes: 0,
 };
 
-/** Describes the request that is sent to the replicas of a model. */
+/** The JSON as it is written: it leaves out what is undefined. */
+type Written<T> = { [K in keyof T]?: T[K] | undefined };
+
+/** Describes the request that is sent to the replicas of a model, for the column of a row of the ledger. */
 export function describeInput(
   request: GenerationRequest,
   model: { card(): ModelCard | null; readonly dialects: readonly Dialect[] },
   notes: Notes,
-): ModelInput {
+): string {
   const { sampling } = request;
   const card = model.card();
+  const recommended = card && filled(card.recommendedSampling);
   // Only servers of this type are not sent the parameters that the caller did not set.
   const hasDefaults = model.dialects.includes('openai');
-  const kept = notes.within(MAX_NOTES_CHARACTERS);
-  return {
-    ...USUAL,
+  return JSON.stringify({
     ...promptFields(request, card),
-    response_format: request.responseFormat.type,
-    max_tokens: request.maxTokens,
-    stop_sequences: request.stop.length,
-    choices: request.choices,
-    sampling: samplingJson(sampling, hasDefaults),
-    recommended_sampling: recommendedJson(card?.recommendedSampling ?? {}),
-    notes: [...kept.list],
-    more_notes: kept.more,
-  };
+    response_format: unusual(request.responseFormat.type, 'text'),
+    max_tokens: request.maxTokens ?? undefined,
+    stop_sequences: unusual(request.stop.length, 0),
+    choices: unusual(request.choices, 1),
+    sampling: samplingFields(sampling, hasDefaults),
+    recommended_sampling: recommended ? recommendedJson(recommended) : undefined,
+    ...(notes.count > 0 && noteFields(notes)),
+  } satisfies Written<Omit<ModelInput, 'sampling'>> & { sampling: object });
+}
+
+function noteFields(notes: Notes): Written<ModelInput> {
+  const { list, more } = notes.within(MAX_NOTES_CHARACTERS);
+  return { notes: filled([...list]), more_notes: unusual(more, 0) };
 }
 
 /** Returns what is described of only one kind of request. */
-function promptFields(request: GenerationRequest, card: ModelCard | null): Partial<ModelInput> {
+function promptFields(request: GenerationRequest, card: ModelCard | null): Written<ModelInput> {
   switch (request.kind) {
     case 'chat': {
       const { messages, tools, toolChoice, reasoningEffort, templateVariables } = request;
       return {
         messages: countRoles(messages),
-        images: imagesOf(request).map(({ file }) => file),
-        reasoning_effort: reasoningEffort,
-        template: card?.architecture.instruct_type ?? null,
-        template_variables: describeVariables(templateVariables),
+        images: filled(imagesOf(request).map(({ file }) => file)),
         ...(tools.length > 0 && {
           tools: tools.length,
           tool_choice: toolChoice.type,
-          tool_format: card?.toolFormat ?? null,
+          tool_format: card?.toolFormat ?? undefined,
         }),
+        reasoning_effort: reasoningEffort ?? undefined,
+        template: card?.architecture.instruct_type ?? undefined,
+        template_variables: filled(templateVariables) && describeVariables(templateVariables),
       };
     }
     case 'text':
       return { prompts: request.prompts.length };
     case 'embedding':
-      return { prompts: request.inputs.length, dimensions: request.dimensions };
+      return { prompts: request.inputs.length, dimensions: request.dimensions ?? undefined };
   }
 }
 
-/** Formats the column of a row of the ledger. */
-export function formatModelInput(input: ModelInput): string {
-  const sampling = unusual(input.sampling, USUAL.sampling);
-  return JSON.stringify({ ...unusual(input, USUAL), sampling } satisfies StoredModelInput);
+/** Returns undefined for the usual value. */
+function unusual<T>(value: T, usual: T): T | undefined {
+  return value === usual ? undefined : value;
+}
+
+/** Returns undefined for an object or a list without values. */
+function filled<T extends object>(values: T): T | undefined {
+  for (const name in values) if (values[name] !== undefined) return values;
+  return undefined;
 }
 
 /** Parses the column of a row of the ledger. */
 export function readModelInput(text: string | null): ModelInput | null {
   if (text === null) return null;
-  // Written by `formatModelInput`.
+  // Written by `describeInput`.
   const stored = parseExactJson(text) as StoredModelInput;
   return { ...USUAL, ...stored, sampling: { ...USUAL.sampling, ...stored.sampling } };
 }
 
-/** Returns the values that differ from `usual`, and those objects that are not empty. */
-function unusual<T extends object>(values: T, usual: T): Partial<T> {
-  const different: Partial<T> = {};
-  for (const name in values) {
-    const value = values[name];
-    const isEmpty =
-      typeof value === 'object' && value !== null && Object.values(value).every((each) => each === undefined);
-    if (value !== usual[name] && !isEmpty) different[name] = value;
-  }
-  return different;
-}
-
-/** `hasDefaults`: the parameters that the request does not set have the defaults of the replica. */
-function samplingJson(sampling: Sampling, hasDefaults: boolean): ModelInput['sampling'] {
-  const numbers: Record<string, number | null> = {};
+/** Returns the unusual parameters. `hasDefaults`: those that the request does not set have the defaults of the replica. */
+function samplingFields(sampling: Sampling, hasDefaults: boolean): Partial<ModelInput['sampling']> {
+  const fields: Record<string, number | null> = {};
   for (const [id, { name, servers }] of SAMPLING_LIST) {
     const isDefault = hasDefaults && !sampling.explicit.has(id) && (servers?.includes('openai') ?? true);
-    numbers[name] = isDefault ? null : sampling[id];
+    const value = isDefault ? null : sampling[id];
+    if (value !== DEFAULT_SAMPLING[id]) fields[name] = value;
   }
-  return { ...(numbers as SamplingJson), logit_bias: sampling.logitBias.size };
+  if (sampling.logitBias.size > 0) fields['logit_bias'] = sampling.logitBias.size;
+  return fields;
 }
 
 function countRoles(messages: readonly { role: Role }[]): Partial<Record<Role, number>> {

@@ -28,7 +28,7 @@ import {
 } from '../core/generation.ts';
 import { promptTokenBounds, TOKENS_PER_CHAT } from '../core/prompt-bound.ts';
 import type { ServedModel, ConfiguredModel } from '../routing/served-model.ts';
-import { describeInput, formatModelInput } from './model-input.ts';
+import { describeInput } from './model-input.ts';
 import type { CacheMiss, PromptHistory } from './prompt-history.ts';
 import type { GenerationRecord } from './record.ts';
 
@@ -133,7 +133,7 @@ export class RequestAccounting {
         startedAt: this.#record.startedAt,
         plan: plan.name,
         limits: reservation.appliedLimits,
-        modelInput: formatModelInput(describeInput(request, this.#model, this.#record.notes)),
+        modelInput: describeInput(request, this.#model, this.#record.notes),
         reservedTokens: reservation.tokens,
         reservedPico: reservation.pico,
         pricePrompt: price.prompt,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { assert as check, constantFrom, integer, property, string } from '../support/fast-check.ts';
-import { describeInput, formatModelInput, readModelInput } from '../../src/inference/model-input.ts';
+import { describeInput, readModelInput, type ModelInput } from '../../src/inference/model-input.ts';
 import { Notes } from '../../src/core/notes.ts';
 import { chat, text } from '../protocols/openai/samples.ts';
 
@@ -23,8 +23,8 @@ const CARD = {
 const MODEL = { card: () => CARD, dialects: ['sluice'] as const };
 
 /** The description as it is read from the ledger. */
-const described: typeof describeInput = (...args) => {
-  const input = readModelInput(formatModelInput(describeInput(...args)));
+const described = (...args: Parameters<typeof describeInput>): ModelInput => {
+  const input = readModelInput(describeInput(...args));
   assert.ok(input !== null);
   return input;
 };
@@ -90,7 +90,7 @@ test('parameters that the caller did not set are unknown if a provider has its o
 
 test('the ledger stores only what is unusual in a model input', () => {
   const input = describeInput(chat().request, { card: () => null, dialects: ['sluice'] }, new Notes());
-  assert.equal(formatModelInput(input), '{"messages":{"user":1},"sampling":{}}');
+  assert.equal(input, '{"messages":{"user":1},"sampling":{}}');
 });
 
 test('the notes of a model input are bounded, and the others are counted', () => {
@@ -118,7 +118,7 @@ test('no text of a request is in its model input, whose size is bounded', () => 
           Array.from({ length: count }, (_, at) => [`v${at}`, [word]]),
         ),
       });
-      const json = JSON.stringify(describeInput(request, MODEL, new Notes()));
+      const json = JSON.stringify(described(request, MODEL, new Notes()));
       assert.ok(!json.includes(word.slice(0, 100)));
       assert.ok(json.length < 2000);
     }),
