@@ -2,7 +2,7 @@ import { ServiceError } from './errors.ts';
 import {
   DIALECTS,
   tokenInputs,
-  imagesOf,
+  hasImages,
   toolsOf,
   type CompletionRequest,
   type Dialect,
@@ -133,7 +133,7 @@ export const FEATURES = {
   },
   images: {
     servers: ['vllm', 'sglang', 'llama-server', 'tgi', 'openai'],
-    isUsed: (request) => imagesOf(request).length > 0,
+    isUsed: hasImages,
   },
   templateVariables: {
     servers: SAMPLERS,

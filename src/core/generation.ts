@@ -422,14 +422,20 @@ export function toolsOf(request: GenerationRequest): readonly Tool[] {
   return asChat(request)?.tools ?? [];
 }
 
+const NO_IMAGES: readonly Image[] = [];
+
+export function hasImages(request: GenerationRequest): boolean {
+  return asChat(request)?.messages.some((message) => imagesOfMessage(message).length > 0) === true;
+}
+
 /** Returns the images of all messages, in order. */
 export function imagesOf(request: GenerationRequest): readonly Image[] {
-  return asChat(request)?.messages.flatMap(imagesOfMessage) ?? [];
+  return hasImages(request) ? (asChat(request)?.messages.flatMap(imagesOfMessage) ?? NO_IMAGES) : NO_IMAGES;
 }
 
 /** Returns the images of a message, in order. */
 export function imagesOfMessage(message: Message): readonly Image[] {
-  return 'images' in message ? (message.images ?? []) : [];
+  return 'images' in message ? (message.images ?? NO_IMAGES) : NO_IMAGES;
 }
 
 /** Returns the texts and images of a message in their order. No text is empty. */

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { COUNT_PATH, formatCount, parseCountRequest } from '../protocols/anthropic/count.ts';
 import { ServiceError } from '../core/errors.ts';
+import { hasImages } from '../core/generation.ts';
 import { countRequest } from '../inference/request-accounting.ts';
 import { Notes } from '../core/notes.ts';
 import { admitImages } from '../protocols/images.ts';
@@ -42,7 +43,7 @@ async function respondWithCount(
   const notes = new Notes(isStrict(request.raw, caller));
   const generation = parseCountRequest(body, { notes, sealer: context.sealing.of(caller.accountId) });
   const model = modelOf(context, generation, caller);
-  admitImages(generation, model.images(), notes);
+  if (hasImages(generation)) admitImages(generation, model.images(), notes);
   const limitHeaders = await countRequest(context.inference.accounting, request.id, caller, model.id);
   const stop = new AbortController();
   reply.raw.once('close', () => {

@@ -90,7 +90,8 @@ export function identityHeaders(
   requestId: string,
   limits: readonly string[],
 ): string[] {
-  return [...(protocol?.headers?.(requestId, limits) ?? ['x-request-id', requestId, ...limits])];
+  const own = protocol?.headers?.(requestId, limits);
+  return own ? [...own] : ['x-request-id', requestId, ...limits];
 }
 
 /** Sends a JSON body, which may be in parts, and ends the response. */

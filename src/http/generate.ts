@@ -5,7 +5,7 @@ import { StalledError } from '../support/connection-watch.ts';
 import { ServiceError } from '../core/errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../support/event-stream.ts';
 import { isEmbeddingModality, refuseOtherKind, withRecommended } from '../core/features.ts';
-import type { GenerationEvent, GenerationRequest } from '../core/generation.ts';
+import { hasImages, type GenerationEvent, type GenerationRequest } from '../core/generation.ts';
 import { ClientDisconnected, complete, type Generation } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
 import type { Log } from '../support/log.ts';
@@ -230,7 +230,7 @@ export function parse(
     sealer: context.sealing.of(caller.accountId),
   });
   const model = modelOf(context, parsed.generation, caller);
-  admitImages(parsed.generation, model.images(), notes);
+  if (hasImages(parsed.generation)) admitImages(parsed.generation, model.images(), notes);
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
   const card = model.card();
   if (card !== null) {

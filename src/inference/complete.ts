@@ -101,6 +101,10 @@ export function complete(
 
 type EventResult = IteratorResult<GenerationEvent, undefined>;
 
+/** Most requests never fail on a replica. */
+const NO_FAILURES: ReadonlyMap<ReplicaClient, ServiceError> = new Map();
+const NO_RATE_LIMITS: ReadonlyMap<ReplicaClient, number> = new Map();
+
 const DONE: EventResult = { value: undefined, done: true };
 
 /** A hand-written iterator: a generator would cost three more microtasks per token. */
@@ -113,9 +117,9 @@ class GenerationIterator implements Generation {
   readonly #stop: AbortController;
   readonly #record: GenerationRecord;
   /** The replicas at which the request has failed, with the errors. */
-  readonly #failures = new Map<ReplicaClient, ServiceError>();
+  #failures: ReadonlyMap<ReplicaClient, ServiceError> = NO_FAILURES;
   /** How often each replica has responded with 429. */
-  readonly #rateLimits = new Map<ReplicaClient, number>();
+  #rateLimits: ReadonlyMap<ReplicaClient, number> = NO_RATE_LIMITS;
   /** Failures other than refusals. */
   #failedAttempts = 0;
   /** Failures in which the replica closed the connection. */
@@ -330,7 +334,8 @@ class GenerationIterator implements Generation {
       }
       if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
     }
-    if (!rateLimited || this.#countRateLimit(client) >= MAX_RATE_LIMITS) this.#failures.set(client, error);
+    if (!rateLimited || this.#countRateLimit(client) >= MAX_RATE_LIMITS)
+      this.#failures = new Map(this.#failures).set(client, error);
     this.#record.attemptFailed();
     this.#events = null;
     return this.next();
@@ -338,7 +343,7 @@ class GenerationIterator implements Generation {
 
   #countRateLimit(client: ReplicaClient): number {
     const count = (this.#rateLimits.get(client) ?? 0) + 1;
-    this.#rateLimits.set(client, count);
+    this.#rateLimits = new Map(this.#rateLimits).set(client, count);
     return count;
   }
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { ServiceError } from '../core/errors.ts';
-import { asChat, imagesOf, imagesOfMessage, type GenerationRequest } from '../core/generation.ts';
+import { asChat, hasImages, imagesOfMessage, type GenerationRequest } from '../core/generation.ts';
 import type { Log } from '../support/log.ts';
 import type { RequestIdentity } from './request-accounting.ts';
 
@@ -195,7 +195,7 @@ function hashGeneration(request: GenerationRequest): string {
 
 /** Returns the request without the URLs of its images, which can be large. Their digests are left. */
 function withoutUrls(request: GenerationRequest): object {
-  if (imagesOf(request).length === 0) return request;
+  if (!hasImages(request)) return request;
   const messages = asChat(request)?.messages.map((message) => {
     const images = imagesOfMessage(message).map((image) => ({ ...image, url: '' }));
     return images.length === 0 ? message : { ...message, images };

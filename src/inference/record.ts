@@ -184,8 +184,8 @@ interface OpenCall {
 /** Counts the tool calls of one response. Replicas can return calls that the client cannot run. */
 export class ToolCallCounts {
   readonly #offered: readonly Tool[];
-  /** The unfinished call of each choice. */
-  readonly #open = new Map<number, OpenCall>();
+  /** The unfinished call of each choice; null: there were no calls. */
+  #open: Map<number, OpenCall> | null = null;
   #total = 0;
   #invalid = 0;
 
@@ -207,10 +207,10 @@ export class ToolCallCounts {
       case 'tool-call':
         this.#check(event.choice);
         this.#total++;
-        this.#open.set(event.choice, { name: event.name, arguments: '' });
+        (this.#open ??= new Map()).set(event.choice, { name: event.name, arguments: '' });
         return;
       case 'tool-arguments': {
-        const call = this.#open.get(event.choice);
+        const call = this.#open?.get(event.choice);
         if (call !== undefined && call.arguments.length <= MAX_CHECKED) call.arguments += event.text;
       }
     }
@@ -218,14 +218,14 @@ export class ToolCallCounts {
 
   /** Checks the last call of a choice. The arguments of a response that was cut off may be incomplete. */
   finish(choice: number, reason: FinishReason): void {
-    if (isCutOff(reason)) this.#open.delete(choice);
+    if (isCutOff(reason)) this.#open?.delete(choice);
     else this.#check(choice);
   }
 
   #check(choice: number): void {
-    const call = this.#open.get(choice);
+    const call = this.#open?.get(choice);
     if (call === undefined) return;
-    this.#open.delete(choice);
+    this.#open?.delete(choice);
     if (!this.#offered.some(({ name }) => name === call.name) || !isObject(call.arguments)) this.#invalid++;
   }
 }

@@ -20,7 +20,7 @@ import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
   type GenerationRequest,
-  imagesOf,
+  hasImages,
   promptCount,
   totalChoices,
   UNKNOWN_CONTEXT,
@@ -201,7 +201,7 @@ export class RequestAccounting {
     const least = Math.max(0, bound - TOKENS_PER_CHAT) / MOST_BYTES_PER_TOKEN;
     const leastAmount = unit === 'usd' ? (least * price.prompt) / 1000 : least;
     const isOnePrompt = request.kind !== 'embedding' && promptCount(request) === 1;
-    if (!isOnePrompt || leastAmount > amount || imagesOf(request).length > 0) return null;
+    if (!isOnePrompt || leastAmount > amount || hasImages(request)) return null;
     await this.#model.whenReady({ request, accountId, weight: this.weight, signal });
     const count = await inTurn(accountId, () => this.#model.countPromptTokens(request, signal));
     if (count.late) {

@@ -284,13 +284,13 @@ for (const [address, prefix] of [
 const LEFT_OUT = '[image left out: this model takes only text]';
 
 /**
- * Checks the images of a request against the bounds of its model, and notes in the request how many tokens they may take.
+ * Checks the images of a request that has some against the bounds of its model, and notes in the request how many tokens they may take.
  * `limits`: null if the model takes only text. It gets a text in the place of images in results and before the newest
  * message of the user, because agents send their whole history with each request. Throws a 400 with the path of the image.
  */
 export function admitImages(request: GenerationRequest, limits: ImageLimits | null, notes: Notes): void {
   const chat = asChat(request);
-  if (chat === null || !chat.messages.some((message) => imagesOfMessage(message).length > 0)) return;
+  if (chat === null) return;
   if (limits === null) leaveOutImages(chat, notes);
   else checkImages(chat, limits, notes);
 }

@@ -2,7 +2,7 @@ import { ServiceError } from '../core/errors.ts';
 import {
   asChat,
   echoedPrompts,
-  imagesOf,
+  hasImages,
   toolsOf,
   totalChoices,
   type ChatRequest,
@@ -20,7 +20,7 @@ export type OutputPosition = 'text' | 'reasoning' | 'text after reasoning' | 'ca
 export function canContinue(request: GenerationRequest, dialect: Dialect): boolean {
   if (request.kind === 'embedding' || !hasOneOutput(request)) return false;
   // The IDs of a prompt's tokens do not contain its images.
-  if (imagesOf(request).length > 0) return false;
+  if (hasImages(request)) return false;
   switch (DIALECT_TRAITS[dialect].continues) {
     case 'output':
       return true;

@@ -32,7 +32,7 @@ import { readPromptTokens } from '../core/error-body.ts';
 import { EventTooLong, MAX_EVENT_BYTES } from '../support/sse.ts';
 import { replicaKind } from './wire/replica-request.ts';
 import { UsageMeter } from './wire/usage-meter.ts';
-import { type DialectTraits, DIALECT_TRAITS } from './dialects.ts';
+import type { DialectTraits } from './dialects.ts';
 import { EventFrameReader } from './wire/event-frames.ts';
 import type { ConnectionUser, ReplicaConnections } from './replica-connections.ts';
 import {
@@ -109,6 +109,8 @@ export interface ReplicaStreamSettings extends ContextBound {
 export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, ConnectionUser {
   readonly #settings: ReplicaStreamSettings;
   readonly #request: GenerationRequest;
+  /** An estimate of its prompt tokens. */
+  readonly #estimatedTokens: number;
   /** Whether the response is a stream. */
   readonly #streamed: boolean;
   /** The `max_tokens` last sent; null if none was sent. */
@@ -172,6 +174,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   ) {
     this.#settings = settings;
     this.#request = request;
+    this.#estimatedTokens = estimatedPromptTokens(request);
     this.#streamed = streamed;
     this.#maxTokens = firstMaxTokens(request, settings);
     this.#mostTokens = mostTokens(request, settings, request.maxTokens);
@@ -279,7 +282,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     } else if (this.#streamed) {
       const { frames, dialect, traits, contextTokens } = this.#settings;
       const maxBytes = maxEventBytes(this.#request, this.#sentBytes, contextTokens);
-      this.#reader = frames ? new EventFrameReader(maxBytes) : streamReader(this.#request, dialect, maxBytes);
+      this.#reader = frames
+        ? new EventFrameReader(maxBytes)
+        : streamReader(this.#request, dialect, this.#usageMeter(), maxBytes);
       if (traits.startedBy === 'headers') {
         this.#deliver([{ type: 'started', promptTokens: null, cachedTokens: null }]);
       }
@@ -347,13 +352,22 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       void this.#readInBackground((body) => readEmbeddings(request, body));
       return true;
     }
-    const meter = usageMeter(request, this.#settings.dialect);
+    const meter = this.#usageMeter();
     if (this.#bodyBytes >= LARGE_LIST) {
       void this.#readInBackground((body) => readLarge(request, body, meter));
       return true;
     }
     this.#deliver(readResponse(request.kind, this.#body(), meter, totalChoices(request)));
     return false;
+  }
+
+  #usageMeter(): UsageMeter {
+    return new UsageMeter({
+      promptTokens: this.#estimatedTokens,
+      echo: echoedPrompts(this.#request).length > 0,
+      perChoice: this.#settings.traits.usagePerChoice,
+      earlier: this.#request.continuation?.usage ?? null,
+    });
   }
 
   async #readInBackground(
@@ -426,7 +440,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       if (this.#sentAgain) this.#settings.connections.dispatchOnNew(options, this);
       else this.#settings.connections.dispatch(options, this);
     };
-    if (!hasLargeBody(this.#request)) {
+    if (!hasLargeBody(this.#request, this.#estimatedTokens)) {
       dispatch(Buffer.from(JSON.stringify(body)));
     } else {
       writeLargeJson(body)
@@ -619,10 +633,13 @@ async function readLarge(
 }
 
 /** Whether the body of a request is so large that it must be written on a thread. */
-export function hasLargeBody(request: GenerationRequest): boolean {
+export function hasLargeBody(
+  request: GenerationRequest,
+  estimatedTokens = estimatedPromptTokens(request),
+): boolean {
   const characters = imagesOf(request).reduce(
     (sum, { url }) => sum + url.length,
-    estimatedPromptTokens(request) * CHARACTERS_PER_TOKEN,
+    estimatedTokens * CHARACTERS_PER_TOKEN,
   );
   return characters >= LARGE_JSON;
 }
@@ -712,26 +729,14 @@ const TOKEN_BYTES = 8;
 const LOGPROB_BYTES = 64;
 
 /** Creates the reader of a replica's server-sent events. `maxBytes`: maximum size of an event. */
-function streamReader(request: GenerationRequest, dialect: Dialect, maxBytes: number): StreamReader {
+function streamReader(
+  request: GenerationRequest,
+  dialect: Dialect,
+  meter: UsageMeter,
+  maxBytes: number,
+): StreamReader {
   const offered = toolsOf(request).map(({ name }) => name);
-  return new StreamReader(
-    replicaKind(request, dialect),
-    usageMeter(request, dialect),
-    offered,
-    maxBytes,
-    totalChoices(request),
-  );
-}
-
-/** Creates the meter of a replica's response. */
-function usageMeter(request: GenerationRequest, dialect: Dialect): UsageMeter {
-  const { usagePerChoice } = DIALECT_TRAITS[dialect];
-  return new UsageMeter({
-    promptTokens: estimatedPromptTokens(request),
-    echo: echoedPrompts(request).length > 0,
-    perChoice: usagePerChoice,
-    earlier: request.continuation?.usage ?? null,
-  });
+  return new StreamReader(replicaKind(request, dialect), meter, offered, maxBytes, totalChoices(request));
 }
 
 /** Returns how many tokens or vectors a response may have, over all choices, including repeated prompts and some more. */

@@ -1,6 +1,6 @@
 import { Deadline } from '../support/deadline.ts';
 import { ServiceError } from '../core/errors.ts';
-import { imagesOf, imageTokens, withoutImages, type GenerationRequest } from '../core/generation.ts';
+import { hasImages, imageTokens, withoutImages, type GenerationRequest } from '../core/generation.ts';
 import { promptTokenBounds } from '../core/prompt-bound.ts';
 import type { RoutedReplica } from './replica.ts';
 
@@ -29,9 +29,9 @@ export async function countPromptTokens(
   signal: AbortSignal,
 ): Promise<PromptTokenCount> {
   signal.throwIfAborted();
-  const hasImages = imagesOf(request).length > 0;
+  const withImages = hasImages(request);
   // No server counts the tokens of images.
-  const counted = hasImages ? withoutImages(request) : request;
+  const counted = withImages ? withoutImages(request) : request;
   const timeout = new AbortController();
   using _ = new Deadline(TIMEOUT_MS, () => timeout.abort());
   const ready = replicas.filter(({ state }) => state.state === 'ready');
@@ -39,7 +39,7 @@ export async function countPromptTokens(
   for (const { client } of ready.toSorted((a, b) => a.assigned - b.assigned)) {
     try {
       const tokens = await client.countPromptTokens(counted, AbortSignal.any([signal, timeout.signal]));
-      if (tokens !== null) return { tokens: tokens + imageTokens(request), exact: !hasImages, late: false };
+      if (tokens !== null) return { tokens: tokens + imageTokens(request), exact: !withImages, late: false };
     } catch (error) {
       signal.throwIfAborted();
       if (isTooLong(error)) break;

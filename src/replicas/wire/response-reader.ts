@@ -232,7 +232,8 @@ function estimateTokens(choices: readonly ReplicaChoice[]): ReceivedTokens {
   let tokens = 0;
   let reasoningTokens = 0;
   for (const { text, reasoning, calls, logprobs } of choices) {
-    const called = calls.map((call) => (call.name ?? '') + call.arguments).join('');
+    let called = '';
+    for (const call of calls) called += (call.name ?? '') + call.arguments;
     const ofReasoning = estimate(reasoning);
     tokens += logprobs?.length ?? estimate(reasoning + text + called);
     reasoningTokens += ofReasoning;
@@ -380,8 +381,9 @@ function readOutput(
  * a `thinking` part contains an array of text parts.
  */
 function textOf(parts: unknown, type: 'text' | 'thinking'): string {
-  const found = asList(parts).map(jsonObject);
-  return found
+  if (!Array.isArray(parts)) return '';
+  return parts
+    .map(jsonObject)
     .filter((part) => part['type'] === type)
     .map((part) => asText(part[type]) + textOf(part[type], 'text'))
     .join('');

@@ -57,7 +57,7 @@ export class UsageMeter {
   #reported = 0;
   #reportedReasoning = 0;
   /** The last report of each choice, for replicas that report by choice. */
-  readonly #byChoice = new Map<number, Usage>();
+  #byChoice: Map<number, Usage> | null = null;
   /** Tokens received since the last report. */
   #unreported = 0;
   #unreportedReasoning = 0;
@@ -66,9 +66,14 @@ export class UsageMeter {
   #receivedReasoning = 0;
   #isExact = false;
 
-  constructor(options: Partial<UsageMeterOptions> = {}) {
-    this.#options = { promptTokens: 0, echo: false, perChoice: false, ...options };
-    this.#earlier = options.earlier ?? null;
+  constructor({
+    promptTokens = 0,
+    echo = false,
+    perChoice = false,
+    earlier,
+  }: Partial<UsageMeterOptions> = {}) {
+    this.#options = { promptTokens, echo, perChoice };
+    this.#earlier = earlier ?? null;
   }
 
   /** Null until reported. */
@@ -104,6 +109,7 @@ export class UsageMeter {
     }
     if (usage.completionTokens === 0 && this.#received > 0 && !this.#options.echo) return;
     if (this.#options.perChoice && choice !== null) {
+      this.#byChoice ??= new Map();
       const before = this.#byChoice.get(choice) ?? NO_USAGE;
       // A count that falls could make the total negative.
       const completionTokens = Math.max(before.completionTokens, usage.completionTokens);
