@@ -139,7 +139,8 @@ async function forEachEvent(
   use: (event: GenerationEvent) => Promise<unknown> | null,
 ): Promise<void> {
   for (;;) {
-    const { value } = await events.next();
+    const step = events.take();
+    const { value } = step instanceof Promise ? await step : step;
     if (value === undefined) return;
     try {
       const done = use(value);

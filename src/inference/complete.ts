@@ -7,6 +7,7 @@ import {
   ReplicaRefused,
   type ReplicaClient,
   type ReplicaEvent,
+  type ReplicaEvents,
 } from '../replicas/replica.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
@@ -74,6 +75,8 @@ const MAX_LOST_CONNECTIONS = 2;
 
 /** The events of one generation. */
 export interface Generation extends AsyncIterableIterator<GenerationEvent, undefined> {
+  /** The same as `next`, without a promise for an event that has arrived already. */
+  take(): EventResult | Promise<EventResult>;
   /** Ends the generation with an error of what reads it, for which the caller does not pay. Rejects with the error. */
   throw(error: unknown): Promise<IteratorResult<GenerationEvent, undefined>>;
 }
@@ -137,7 +140,7 @@ class GenerationIterator implements Generation {
   /** Null before admission. */
   #backlogEntry: BacklogEntry | null = null;
   #lease: Lease | null = null;
-  #events: AsyncIterator<ReplicaEvent, undefined> | null = null;
+  #events: ReplicaEvents | null = null;
   /** Null: the prompt takes less than a second, or its progress is not reported. */
   #prefill: Prefill | null = null;
   #ended = false;
@@ -167,10 +170,15 @@ class GenerationIterator implements Generation {
     return this;
   }
 
-  next(): Promise<EventResult> {
-    if (this.#ended) return Promise.resolve(DONE);
+  async next(): Promise<EventResult> {
+    return await this.take();
+  }
+
+  take(): EventResult | Promise<EventResult> {
+    if (this.#ended) return DONE;
     if (this.#events === null) return this.#begin();
-    return this.#events.next().then(this.#onEvent, this.#onError);
+    const step = this.#events.take?.() ?? null;
+    return step === null ? this.#events.next().then(this.#onEvent, this.#onError) : this.#onEvent(step);
   }
 
   async throw(error: unknown): Promise<never> {
@@ -188,19 +196,18 @@ class GenerationIterator implements Generation {
     } catch (error) {
       return await this.#end(error);
     }
-    return await this.next();
+    return await this.take();
   }
 
   /** Enters the queue, reserves limits and opens the row. */
-  async #admit(): Promise<void> {
+  #admit(): Promise<void> {
     this.#crashSuspects.check(this.#request, this.#identity.caller.accountId);
     this.#backlogEntry = this.#model.enter(this.#identity.caller.accountId, this.#stop);
-    await this.#accounting.open(this.#request, this.#stop.signal);
-    this.#accounting.opened?.catch((error: unknown) => this.#stop.abort(error));
+    return this.#accounting.open(this.#request, this.#stop);
   }
 
   /** Sends the request to a replica, when one has room. */
-  async #sendToReplica(): Promise<AsyncIterator<ReplicaEvent, undefined>> {
+  async #sendToReplica(): Promise<ReplicaEvents> {
     const lease = await this.#acquire();
     this.#lease = lease;
     this.#backlogEntry?.leave();
@@ -245,15 +252,15 @@ class GenerationIterator implements Generation {
     if (value.type === 'prefill') {
       // A replica that continues a response computes its prompt again, which is not charged.
       if (this.#record.firstTokenAtMs === null) this.#prefilled(value);
-      return this.next();
+      return this.take();
     }
     if (this.#interruption !== null && value.type !== 'sent') this.#interruptionEnded();
     // The caller has received these events from the first replica.
-    if (this.#recovery.hasOutput && (value.type === 'sent' || value.type === 'started')) return this.next();
+    if (this.#recovery.hasOutput && (value.type === 'sent' || value.type === 'started')) return this.take();
     if (value.type === 'sent') {
       this.#isWholeResponse = value.whole;
       this.#record.sent(this.#estimate());
-      return this.next();
+      return this.take();
     }
     if (value.type !== 'started' && this.#record.firstTokenAtMs === null) this.#lease?.responseStarted();
     const isFirst = !this.#hasEmitted;
@@ -261,7 +268,7 @@ class GenerationIterator implements Generation {
     this.#record.update(value, this.#estimate);
     this.#lease?.charge(this.#record.usage);
     this.#recovery.add(value);
-    if (!isFirst && value.type === 'started') return this.next();
+    if (!isFirst && value.type === 'started') return this.take();
     // `sent` and `prefill` were handled above.
     const result = value.type === 'end' ? this.#endEvent() : (step as EventResult);
     if (isFirst && this.#request.stream) return this.#whenOpened(result);
@@ -313,7 +320,7 @@ class GenerationIterator implements Generation {
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
-  readonly #onError = (error: unknown): Promise<EventResult> => {
+  readonly #onError = (error: unknown): EventResult | Promise<EventResult> => {
     if (this.#stop.signal.aborted || !this.#lease) return this.#end(error);
     // Another replica may refuse to continue, which is not the caller's fault.
     if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
@@ -338,7 +345,7 @@ class GenerationIterator implements Generation {
       this.#failures = new Map(this.#failures).set(client, error);
     this.#record.attemptFailed();
     this.#events = null;
-    return this.next();
+    return this.take();
   };
 
   #countRateLimit(client: ReplicaClient): number {
@@ -348,12 +355,12 @@ class GenerationIterator implements Generation {
   }
 
   /** Continues a response after a failure, or ends it with the error. */
-  #recover(error: ServiceError, failed: ReplicaClient): Promise<EventResult> {
+  #recover(error: ServiceError, failed: ReplicaClient): EventResult | Promise<EventResult> {
     const { usage, finishReason } = this.#record;
     const missing = this.#recovery.missingEvents(usage, finishReason);
     if (missing !== null) {
       this.#events = eventsOf(missing);
-      return this.next();
+      return this.take();
     }
     // A refusal does not count as an attempt, because an engine that is restarting refuses requests at first.
     const isRefused = this.#interruption !== null && error instanceof ReplicaRefused;
@@ -364,7 +371,7 @@ class GenerationIterator implements Generation {
     }
     if (!this.#recovery.hasOutput) this.#record.attemptFailed();
     this.#events = null;
-    return this.next();
+    return this.take();
   }
 
   /** Called at the first event of the replica that took over. */

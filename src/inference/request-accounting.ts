@@ -100,9 +100,9 @@ export class RequestAccounting {
   /**
    * Reserves the worst case of the request in its limits, and begins to write its row: see `opened`. Rejects with the
    * `ServiceError` of an exceeded limit, with `storage_unavailable`, or with the reason of the signal; nothing is
-   * reserved then.
+   * reserved then. Aborts `stop` if the row cannot be written.
    */
-  async open(request: GenerationRequest, signal: AbortSignal): Promise<void> {
+  async open(request: GenerationRequest, stop: AbortController): Promise<void> {
     const { ledger, plans } = this.#accounting;
     const { caller, requestId, clientRequestId, protocol, client } = this.#identity;
     // Without this check, the replica would generate until the ledger refuses the row.
@@ -110,7 +110,7 @@ export class RequestAccounting {
     this.#request = request;
     const plan = planOf(plans, caller);
     this.weight = plan.weight;
-    const { decision, worst } = await this.#admit(request, plan, signal);
+    const { decision, worst } = await this.#admit(request, plan, stop.signal);
     const { price } = (this.#worst = worst);
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
@@ -145,6 +145,7 @@ export class RequestAccounting {
     this.#opened = opened.then(() => {
       this.#record.isRowWritten = true;
     });
+    this.#opened.catch((error: unknown) => stop.abort(error));
   }
 
   /**

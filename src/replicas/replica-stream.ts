@@ -187,15 +187,20 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     return this;
   }
 
-  next(): Promise<IteratorResult<ReplicaEvent, undefined>> {
-    if (this.#head < this.#queue.length) {
-      const value = this.#queue[this.#head++] as ReplicaEvent;
-      if (this.#head === this.#queue.length) {
-        this.#unreadBytes = 0;
-        if (this.#controller?.paused) this.#controller.resume();
-      }
-      return Promise.resolve({ value, done: false });
+  /** Returns the next event if it has arrived already; null: `next` waits for it. */
+  take(): IteratorYieldResult<ReplicaEvent> | null {
+    if (this.#head === this.#queue.length) return null;
+    const value = this.#queue[this.#head++] as ReplicaEvent;
+    if (this.#head === this.#queue.length) {
+      this.#unreadBytes = 0;
+      if (this.#controller?.paused) this.#controller.resume();
     }
+    return { value, done: false };
+  }
+
+  next(): Promise<IteratorResult<ReplicaEvent, undefined>> {
+    const step = this.take();
+    if (step !== null) return Promise.resolve(step);
     if (this.#state === 'new') this.#open();
     if (this.#failure) {
       const { reason } = this.#failure;

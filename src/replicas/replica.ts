@@ -42,6 +42,12 @@ export function noFreeSlot(maxWaitMs: number): ServiceError {
   );
 }
 
+/** The events of one request on a replica. */
+export interface ReplicaEvents extends AsyncIterator<ReplicaEvent, undefined> {
+  /** Returns the next event if it has arrived already; null: `next` waits for it. */
+  take?(): IteratorYieldResult<ReplicaEvent> | null;
+}
+
 /**
  * The client of one replica. `generate` throws a `ServiceError`; after `ReplicaRefused`, another replica can be tried.
  * If the server is an engine of Sluice and the request waits there for longer than `wait`, throws 503 `queue_full`.
@@ -54,7 +60,11 @@ export interface ReplicaClient {
   readonly dialect: Dialect;
   /** The model's name on the replica. */
   readonly model: string;
-  generate(request: GenerationRequest, signal: AbortSignal, wait?: SlotWait): AsyncIterable<ReplicaEvent>;
+  generate(
+    request: GenerationRequest,
+    signal: AbortSignal,
+    wait?: SlotWait,
+  ): { [Symbol.asyncIterator](): ReplicaEvents };
   /**
    * Returns the prompt tokens that the usage of this request would have, without a slot. Null if servers of this type
    * cannot count them. Throws a `ServiceError`: 400 if an engine of this service refuses the prompts, otherwise
