@@ -307,7 +307,7 @@ function startCliProcess(): ChildProcess {
 
 /** Runs `sluice` with these arguments in its own process. */
 export function spawnCli(args: readonly string[], env: NodeJS.ProcessEnv): Promise<ProcessResult> {
-  return run(process.execPath, [MAIN, ...args], env);
+  return run(process.execPath, ['--import', REGISTER, MAIN, ...args], env);
 }
 
 /** Runs a program until it exits. Rejects if it cannot be started. */
