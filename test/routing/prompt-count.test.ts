@@ -143,7 +143,7 @@ test('the upper bound is returned for a prompt that is too long for the context'
 
 test('the error of an engine that refuses the prompts is thrown', async () => {
   await using client = await openScripted();
-  const invalid = { ...REQUEST, reasoningEffort: 'other' } as never;
+  const invalid = { ...REQUEST, choices: 5 };
   await assert.rejects(modelOf(entryOf(client)).countPromptTokens(invalid, NEVER_ABORTED), {
     code: 'invalid_value',
     status: 400,
