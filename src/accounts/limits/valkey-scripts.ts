@@ -29,12 +29,42 @@ const COUNTERS = KINDS.flatMap((kind) =>
   Object.entries(fieldsOf(kind)).map(([list, field]) => ({ kind, list, at: 1 + kind.index, field })),
 );
 
-/** The other fields that a script reads. */
-const FIELDS = ['at', 'd', 'm', 'g', 'v', 'ou', 'w', 'b', 'cs'];
+/**
+ * The other fields that `load` reads. They are stored under short names, because a busy service writes them with each
+ * request, and instances of other versions read them.
+ */
+const FIELDS = {
+  /** The millisecond of the last update. */
+  updated: 'at',
+  /** The UTC day and month of the counters. */
+  day: 'd',
+  month: 'm',
+  /**
+   * The generation in which settled usage was read from the ledger; if missing, the counters contain only what was
+   * settled since they were last reset.
+   */
+  generation: 'g',
+  /** The millisecond from which the settled usage must be read again. */
+  stale_from: 'v',
+  /** The millisecond until which the reservations of open rows count. */
+  open_until: 'ou',
+  /** The ticket of the read in progress, `<start in milliseconds> <generation>`. */
+  ticket: 'w',
+  /** Set if the hash is new, so that `STORE_USAGE` also restores the buckets and the reservations of open rows. */
+  is_new: 'b',
+  /** The instances with reservations, and when their leases expire. */
+  leases: 'cs',
+};
+const NAMES = Object.keys(FIELDS);
+
+/** Returns Lua for the value that `load` has read of a field. */
+function stored(name: keyof typeof FIELDS): string {
+  return `v[${1 + NAMES.indexOf(name)}]`;
+}
 
 /** Returns Lua for some of the counters. `value` is where `load` finds the value of the field. */
 function lua(each: (counter: (typeof COUNTERS)[number], value: string) => string | false): string[] {
-  return COUNTERS.map((counter, index) => each(counter, `v[${1 + FIELDS.length + index}]`)).filter(
+  return COUNTERS.map((counter, index) => each(counter, `v[${1 + NAMES.length + index}]`)).filter(
     (text) => text !== false,
   );
 }
@@ -45,18 +75,10 @@ const ZEROS = `{${KINDS.map(() => 0).join(', ')}}`;
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
  * cluster because the account ID is the hash tag. Instances of other versions read the same hashes. Fields:
  *
- * - `at`: the millisecond of the last update; `d`, `m`: the UTC day and month of the counters
- * - the counters of each kind of limit: see `fieldsOf`
- * - `g`: the generation in which settled usage was read from the ledger; if missing, the counters contain only what was
- * settled since they were last reset
- * - `w`: the ticket of the read in progress, `<start in milliseconds> <generation>`
- * - `b`: set if the hash is new, so that `STORE_USAGE` also restores the buckets and the reservations of open rows
- * - `ou`: the millisecond until which the reservations of open rows count
+ * - those of `FIELDS`; the counters of each kind of limit: see `fieldsOf`
  * - `l<instance>/<request>`: the reservation of one running request, `tokens nano day month`; deleted when it
  * is settled
  * - `x<request>`: a request that was settled during the read in progress
- * - `v`: the millisecond from which the settled usage must be read again
- * - `cs`: the instances with reservations, and when their leases expire
  *
  * Numbers are doubles in Lua, exact below 2^53; `%.0f` formats all digits.
  */
@@ -64,6 +86,9 @@ const PRELUDE = `
 local today = math.floor(now / 86400000)
 
 local KINDS = {${KINDS.map(({ unit, window }) => `{unit = '${unit}', window = '${window}'}`).join(', ')}}
+local FIELD = {${Object.entries(FIELDS)
+  .map(([name, field]) => `${name} = '${field}'`)
+  .join(', ')}}
 local OPEN_FIELDS = {${lua(({ list, at, field }) => list === 'open' && `[${at}] = '${field}'`).join(', ')}}
 
 -- A limit is a list.
@@ -110,18 +135,20 @@ end
 
 -- Returns a scope updated to this moment; 'exists': whether it is stored. Its lists are in the order of KINDS.
 local function load(key)
-  local v = redis.call('HMGET', key, ${[...FIELDS, ...lua(({ field }) => field)].map((field) => `'${field}'`).join(', ')})
-  local s = {key = key, exists = v[1], at = tonumber(v[1]) or now, g = tonumber(v[4]), v = tonumber(v[5]), w = v[7],
-    b = v[8], cs = v[9] or '', period = {day = tonumber(v[2]) or today, month = tonumber(v[3]) or this_month},
+  local v = redis.call('HMGET', key, ${[...Object.values(FIELDS), ...lua(({ field }) => field)].map((field) => `'${field}'`).join(', ')})
+  local s = {key = key, exists = ${stored('updated')}, updated = tonumber(${stored('updated')}) or now,
+    generation = tonumber(${stored('generation')}), stale_from = tonumber(${stored('stale_from')}),
+    ticket = ${stored('ticket')}, is_new = ${stored('is_new')}, leases = ${stored('leases')} or '',
+    period = {day = tonumber(${stored('day')}) or today, month = tonumber(${stored('month')}) or this_month},
     settled = ${ZEROS}, reserved = ${ZEROS}, open = ${ZEROS}}
   ${lua(({ list, at }, value) => `s.${list}[${at}] = tonumber(${value}) or 0`).join('\n  ')}
-  if (tonumber(v[6]) or 0) < now then s.open = ${ZEROS} end
+  if (tonumber(${stored('open_until')}) or 0) < now then s.open = ${ZEROS} end
   start_period(s, 'day', today)
   start_period(s, 'month', this_month)
   if s.exists and not (${lua(({ list, kind }, value) => list === 'settled' && kind.window !== 'minute' && value).join(' and ')}) then
     -- A version without one of these kinds has written the scope.
-    s.g, s.reserved = nil, ${ZEROS}
-    redis.call('HDEL', key, 'g')
+    s.generation, s.reserved = nil, ${ZEROS}
+    redis.call('HDEL', key, FIELD.generation)
     local all = redis.call('HGETALL', key)
     for i = 1, #all, 2 do
       if string.sub(all[i], 1, 1) == 'l' then adjust_stored(s, 1, all[i + 1]) end
@@ -132,17 +159,18 @@ end
 
 -- A bucket without a limit is full.
 local function refill(s, limits)
-  local passed = math.max(0, now - s.at)
+  local passed = math.max(0, now - s.updated)
   for i, kind in ipairs(KINDS) do
     if kind.window == 'minute' then
       s.settled[i] = limits[i] and math.max(0, s.settled[i] - passed * limits[i][RATE]) or 0
     end
   end
-  s.at = now
+  s.updated = now
 end
 
 local function save(s, ttl)
-  redis.call('HSET', s.key, 'd', text(s.period.day), 'm', text(s.period.month), 'at', text(s.at), 'cs', s.cs,
+  redis.call('HSET', s.key, FIELD.day, text(s.period.day), FIELD.month, text(s.period.month),
+    FIELD.updated, text(s.updated), FIELD.leases, s.leases,
     ${lua(({ list, at, field }) => list !== 'open' && `'${field}', text(s.${list}[${at}])`).join(', ')})
   redis.call('PEXPIRE', s.key, ttl)
 end
@@ -151,9 +179,9 @@ end
 -- because the store counts these when they are settled. If a reservation was restored, released or lost, its
 -- request may have been counted twice or not at all.
 local function read_again(s, at)
-  if s.v and s.v <= at then return end
-  s.v = at
-  redis.call('HSET', s.key, 'v', text(at))
+  if s.stale_from and s.stale_from <= at then return end
+  s.stale_from = at
+  redis.call('HSET', s.key, FIELD.stale_from, text(at))
 end
 
 -- Forgets the requests that were settled during a read.
@@ -166,12 +194,12 @@ end
 -- Releases the reservations of 'dead' and of instances whose lease has expired.
 local function release_dead(s, dead)
   local live, expired = {}, nil
-  for instance, expires in string.gmatch(s.cs, '(%S+) (%d+)') do
+  for instance, expires in string.gmatch(s.leases, '(%S+) (%d+)') do
     if instance == dead or tonumber(expires) < now then expired = expired or {}; expired[instance] = true
     else live[#live + 1] = instance .. ' ' .. expires end
   end
   if not expired then return false end
-  s.cs = table.concat(live, ' ')
+  s.leases = table.concat(live, ' ')
   local all = redis.call('HGETALL', s.key)
   for i = 1, #all, 2 do
     local instance = string.match(all[i], '^l(.+)/')
@@ -187,12 +215,12 @@ end
 -- Renews the lease of an instance, unless most of it is left.
 local function renew(s, instance, lease)
   local kept = {}
-  for other, expires in string.gmatch(s.cs, '(%S+) (%d+)') do
+  for other, expires in string.gmatch(s.leases, '(%S+) (%d+)') do
     if other == instance and tonumber(expires) - now > lease * 0.7 then return end
     if other ~= instance then kept[#kept + 1] = other .. ' ' .. expires end
   end
   kept[#kept + 1] = instance .. ' ' .. text(now + lease)
-  s.cs = table.concat(kept, ' ')
+  s.leases = table.concat(kept, ' ')
 end
 `;
 
@@ -214,7 +242,7 @@ for i, key in ipairs(KEYS) do
   s.lifetime, s.taken, scopes[i] = scope.lifetime, {}, s
   refill(s, scope.limits)
   if s.exists and release_dead(s, nil) then save(s, s.lifetime) end
-  s.stale = not s.g or s.g < generation or (s.v and s.v <= now)
+  s.stale = not s.generation or s.generation < generation or (s.stale_from and s.stale_from <= now)
   if s.stale then unknown = true end
   for j, kind in ipairs(KINDS) do
     local limit = scope.limits[j]
@@ -236,17 +264,17 @@ if unknown then
   for i, s in ipairs(scopes) do
     local ticket = ''
     if s.stale then
-      local started, generation_read = string.match(s.w or '', '(%d+) (%d+)')
-      ticket = s.w
-      if s.g or not ticket or now - tonumber(started) > ${READING_MS} or tonumber(generation_read) < generation then
+      local started, generation_read = string.match(s.ticket or '', '(%d+) (%d+)')
+      ticket = s.ticket
+      if s.generation or not ticket or now - tonumber(started) > ${READING_MS} or tonumber(generation_read) < generation then
         ticket = text(now) .. ' ' .. text(generation)
         for j, kind in ipairs(KINDS) do
           if s.period[kind.window] then s.settled[j] = 0 end
         end
-        redis.call('HDEL', s.key, 'g', 'v')
-        redis.call('HSET', s.key, 'w', ticket)
+        redis.call('HDEL', s.key, FIELD.generation, FIELD.stale_from)
+        redis.call('HSET', s.key, FIELD.ticket, ticket)
         forget_settled(s.key)
-        if not s.exists then redis.call('HSET', s.key, 'b', '1') end
+        if not s.exists then redis.call('HSET', s.key, FIELD.is_new, '1') end
         save(s, s.lifetime)
       end
       for _, field in ipairs(redis.call('HKEYS', s.key)) do
@@ -285,21 +313,21 @@ const STORE_USAGE = `
 local period = cjson.decode(ARGV[1])
 for i, key in ipairs(KEYS) do
   local s, ticket, usage = load(key), ARGV[2 * i], cjson.decode(ARGV[1 + 2 * i])
-  if ticket ~= '' and s.w == ticket then
+  if ticket ~= '' and s.ticket == ticket then
     for j, kind in ipairs(KINDS) do
       local current = period[kind.window] == s.period[kind.window]
-      if current and (kind.window ~= 'minute' or s.b) then s.settled[j] = s.settled[j] + usage.settled[j] end
-      if s.b and OPEN_FIELDS[j] then
+      if current and (kind.window ~= 'minute' or s.is_new) then s.settled[j] = s.settled[j] + usage.settled[j] end
+      if s.is_new and OPEN_FIELDS[j] then
         redis.call('HSET', key, OPEN_FIELDS[j], text(current and usage.reserved[j] or 0))
       end
     end
-    if s.b then
-      s.at = now
-      redis.call('HSET', key, 'ou', text(now + ${RESTORE_MS}))
+    if s.is_new then
+      s.updated = now
+      redis.call('HSET', key, FIELD.open_until, text(now + ${RESTORE_MS}))
     end
-    redis.call('HDEL', key, 'w', 'b')
+    redis.call('HDEL', key, FIELD.ticket, FIELD.is_new)
     forget_settled(key)
-    redis.call('HSET', key, 'g', string.match(ticket, '%d+$'))
+    redis.call('HSET', key, FIELD.generation, string.match(ticket, '%d+$'))
     save(s, usage.lifetime)
   end
 end
@@ -318,7 +346,7 @@ for i, key in ipairs(KEYS) do
     local s, scope = load(key), cjson.decode(ARGV[4 + i])
     local stored = redis.call('HDEL', key, 'l' .. name) == 1
     if stored then adjust_reserved(s, -1, amounts, period) else read_again(s, now + ${RESTORE_MS}) end
-    if s.w then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
+    if s.ticket then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
     if scope.limits then refill(s, scope.limits) end
     for j, kind in ipairs(KINDS) do
       local limit = scope.limits and scope.limits[j]
@@ -346,7 +374,7 @@ local instance, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber
 local s = load(KEYS[1])
 if not s.exists then
   if ttl < 0 then return 0 end
-  redis.call('HSET', KEYS[1], 'b', '1')
+  redis.call('HSET', KEYS[1], FIELD.is_new, '1')
 end
 release_dead(s, dead)
 for i = 5, #ARGV, 2 do
