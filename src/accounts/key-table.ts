@@ -43,7 +43,7 @@ export async function createKey(
   const { kind = 'caller', purpose = 'api', accountId = DEFAULT_ACCOUNT_ID } = newKey;
   const key = createKeyText();
   const { prefix, lastFour } = visibleParts(key);
-  const row: KeyRow = {
+  const row = {
     id: `key_${randomBytes(12).toString('hex')}`,
     account_id: accountId,
     kind,
@@ -52,39 +52,31 @@ export async function createKey(
     prefix,
     last_four: lastFour,
     created_at: Date.now(),
-    expires_at: null,
-    revoked_at: null,
-    last_used_at: null,
-    last_used_ip: null,
-    last_used_client: null,
-    allowed_models: null,
-    limits: null,
-    strict: 0,
-    tags: null,
-    previous_last_four: null,
-    previous_expires_at: null,
-    previous_used_at: null,
+    hash: hashKey(key.reveal()),
+    created_by: by.id,
     ...columns,
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
-  await database.kysely.transaction().execute(async (transaction) => {
+  const record = await database.kysely.transaction().execute(async (transaction) => {
     await assertAccountOpen(database, transaction, accountId);
     if (bounds !== null) {
       await assertRate(transaction, accountId, bounds, row.created_at);
       await assertRoom(transaction, accountId, bounds, row.created_at);
     }
-    await transaction
+    const created = await transaction
       .insertInto('keys')
-      .values({ ...row, hash: hashKey(key.reveal()), created_by: by.id })
-      .execute();
+      .values(row)
+      .returning(KEY_COLUMNS)
+      .executeTakeFirstOrThrow();
     await appendAudit(transaction, by, {
       action: 'key.create',
       subject: `key:${row.id}`,
       accountId,
       detail: { kind, purpose, ...readable(columns) },
     });
+    return created;
   });
-  return { key, record: row };
+  return { key, record };
 }
 
 /**

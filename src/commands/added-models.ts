@@ -1,6 +1,5 @@
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
-import type { AuditNote } from '../accounts/audit.ts';
 import { databaseOf, loadConfig } from '../config/load.ts';
 import type { Config, ModelConfig } from '../config/schema.ts';
 import { openDatabase, sqlitePath, type Database } from '../database/database.ts';
@@ -72,13 +71,13 @@ export async function ensureModel(
   const { id } = model;
   const stored = added ?? (await find(table, id));
   if (stored?.loaded === false) {
-    await table.update({ ...stored, loaded: true }, commandLineActor(), noteOf('model.load', id));
+    await table.setLoaded(stored, true, commandLineActor());
   } else if (!stored && !config.file.models.some((configured) => configured.id === id)) {
     await insert(model, table, config, store, pull);
   }
   const planned = model.engine ? await plannedOf(id, model.engine, store) : null;
   const embeds = planned !== null && planned.embedding !== null;
-  if (isDefault && !embeds) await table.setDefault(id, commandLineActor(), noteOf('model.set_default', id));
+  if (isDefault && !embeds) await table.setDefault(id, commandLineActor());
   return { id, embeds };
 }
 
@@ -108,13 +107,10 @@ async function insert(
   store: ModelStore,
   pull: Pull,
 ): Promise<void> {
-  const source = sourceOf(model);
   const footprint = model.engine ? await footprintOf(model.id, model.engine, store) : null;
   if (footprint?.inMachineMemory === true) checkFit(model.id, footprint, possibleBytes(config), []);
-  await pull(source);
-  const detail = { source, ...model.pricing };
-  const stored = { config: model, node: await keepNode(config), loaded: true };
-  await table.insert(stored, commandLineActor(), noteOf('model.add', model.id, detail));
+  await pull(sourceOf(model));
+  await table.insert({ config: model, node: await keepNode(config), loaded: true }, commandLineActor());
 }
 
 /** Returns the memory that a model could get, in bytes. A running service can unload all of its other models. */
@@ -202,10 +198,8 @@ export async function setLoaded(name: string, loaded: boolean): Promise<void> {
       `${name} is not an added model with an embedded engine. \`${PROGRAM} models list --added\` lists the added models.`,
     );
   }
-  const { id } = stored.config;
-  const action = loaded ? 'model.load' : 'model.unload';
-  await table.update({ ...stored, loaded }, commandLineActor(), noteOf(action, id));
-  note(`A running service ${loaded ? 'loads' : 'unloads'} ${id} now.`);
+  await table.setLoaded(stored, loaded, commandLineActor());
+  note(`A running service ${loaded ? 'loads' : 'unloads'} ${stored.config.id} now.`);
 }
 
 /**
@@ -223,8 +217,7 @@ export async function removeAdded(
   const stored = await find(table, name);
   if (!stored) return await removeForeign(name, table);
   const { id } = stored.config;
-  const row = { id, node: stored.node };
-  await table.delete(row, commandLineActor(), noteOf('model.remove', id, { keepFile: false }));
+  await table.delete({ id, node: stored.node }, commandLineActor(), { keepFile: false });
   note(`Removed the model ${id}. A running service stops serving it now.`);
   if (stored.config.replicas) return { source: null, usedBy: null };
   const source = sourceOf(stored.config);
@@ -245,7 +238,7 @@ async function removeForeign(name: string, table: ModelTable): ReturnType<typeof
   );
   const row = foreign.find((model) => model.id === id);
   if (!row) return null;
-  await table.delete(row, commandLineActor(), noteOf('model.remove', row.id, { node: row.node }));
+  await table.delete(row, commandLineActor(), { node: row.node });
   note(`Removed the model ${row.id} of the instance ${row.node}, which stops serving it if it runs.`);
   return { source: null, usedBy: null };
 }
@@ -259,8 +252,4 @@ async function find(table: ModelTable, name: string): Promise<StoredModel | unde
   const ids = models.map(({ config }) => config.id);
   const id = modelNamed(name, ids);
   return models.find(({ config }) => config.id === id);
-}
-
-function noteOf(action: AuditNote['action'], id: string, detail: AuditNote['detail'] = {}): AuditNote {
-  return { action, subject: `model:${id}`, detail };
 }

@@ -16,7 +16,7 @@ import {
 } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
-import { iso } from '../http/api/json.ts';
+import { iso, keyJson } from '../http/api/json.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { KINDS } from '../accounts/limits/kinds.ts';
 import { limitFields, limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
@@ -182,7 +182,7 @@ async function list(flags: { account?: string; tag?: string; json?: true }): Pro
   const keys = tag === undefined ? all : all.filter(({ tags }) => readTags(tags).includes(tag));
   const now = Date.now();
   if (flags.json) {
-    printJson(keys.map((key) => asJson(key, now)));
+    printJson(keys.map(asJson));
   } else if (all.length > 0 && keys.length === 0) {
     note('No key has this tag.');
   } else if (keys.length === 0) {
@@ -278,26 +278,11 @@ function toAllowedModels(models: string[] | undefined): string[] | null | undefi
 }
 
 /** Unlike the API, with limits as in the configuration. */
-function asJson(key: KeyRow, now: number): Record<string, unknown> {
-  const { limits, models } = readAccess(key) ?? { limits: null, models: null };
+function asJson(key: KeyRow): Record<string, unknown> {
+  const { purpose: _, previous: __, ...json } = keyJson(key);
   return {
-    id: key.id,
-    account_id: key.account_id,
-    name: key.name,
-    kind: key.kind,
-    prefix: key.prefix,
-    last_four: key.last_four,
-    status: keyStatus(key, now),
-    allowed_models: models && [...models],
-    limits,
-    strict: key.strict === 1,
-    tags: readTags(key.tags),
-    created_at: iso(key.created_at),
-    expires_at: iso(key.expires_at),
-    revoked_at: iso(key.revoked_at),
-    last_used_at: iso(key.last_used_at),
-    last_used_ip: key.last_used_ip,
-    last_used_client: key.last_used_client,
+    ...json,
+    limits: readAccess(key)?.limits ?? null,
     previous_expires_at: iso(key.previous_expires_at),
   };
 }

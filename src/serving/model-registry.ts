@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Actor, AuditNote } from '../accounts/audit.ts';
+import type { Actor } from '../accounts/audit.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import { namedReplicas, nextReplicaName, type ReplicaConfig } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
@@ -156,14 +156,7 @@ export class ModelRegistry implements AsyncDisposable {
       for (const [index, replica] of (config.replicas ?? []).entries())
         this.#checkVariables(replica, `replicas[${index}]`);
       await this.#checkFit(config);
-      const node = config.replicas ? '' : this.#node;
-      const detail = {
-        ...(config.replicas
-          ? { replicas: config.replicas.map(({ url }) => url) }
-          : { source: config.engine?.file ?? id }),
-        ...config.pricing,
-      };
-      await this.#table.insert({ config, node, loaded: true }, by, note('model.add', id, detail));
+      await this.#table.insert({ config, node: config.replicas ? '' : this.#node, loaded: true }, by);
       return id;
     });
   }
@@ -172,7 +165,7 @@ export class ModelRegistry implements AsyncDisposable {
   async setDefault(id: string, by: Actor): Promise<void> {
     await this.#change(async () => {
       this.#find(id);
-      await this.#table.setDefault(id, by, note('model.set_default', id));
+      await this.#table.setDefault(id, by);
     });
   }
 
@@ -188,7 +181,7 @@ export class ModelRegistry implements AsyncDisposable {
         ...(contextTokens !== undefined && withContext(config, contextTokens ?? undefined)),
       });
       const detail = { ...pricing, contextTokens, keep };
-      await this.#table.update({ ...stored, config: changed }, by, note('model.update', id, detail));
+      await this.#table.update({ ...stored, config: changed }, by, 'model.update', detail);
     });
   }
 
@@ -198,7 +191,7 @@ export class ModelRegistry implements AsyncDisposable {
       const { entry, stored } = this.#embedded(id);
       const { state } = entry.replica.state();
       if (state === 'unloaded' || state === 'idle' || state === 'down') await this.#checkFit(entry.config);
-      await this.#setLoaded(stored, true, by, note('model.load', id));
+      await this.#setLoaded(entry, stored, true, by);
       entry.replica.wake('operator');
     });
   }
@@ -211,7 +204,7 @@ export class ModelRegistry implements AsyncDisposable {
   async unload(id: string, by: Actor): Promise<void> {
     await this.#change(async () => {
       const { entry, stored } = this.#embedded(id);
-      await this.#setLoaded(stored, false, by, note('model.unload', id));
+      await this.#setLoaded(entry, stored, false, by);
       this.#close(entry.replica.unload());
     });
   }
@@ -225,11 +218,11 @@ export class ModelRegistry implements AsyncDisposable {
     const source = await this.#change(async () => {
       const foreign = this.#served.has(id) ? undefined : this.#foreign.get(id);
       if (foreign) {
-        await this.#table.delete(foreign, by, note('model.remove', id, { node: foreign.node }));
+        await this.#table.delete(foreign, by, { node: foreign.node });
         return null;
       }
       const { entry, stored } = this.#findAdded(id);
-      await this.#table.delete({ id, node: stored.node }, by, note('model.remove', id, { keepFile }));
+      await this.#table.delete({ id, node: stored.node }, by, { keepFile });
       return entry.kind === 'embedded' ? sourceOf(entry.config) : null;
     });
     if (source === null || keepFile) return;
@@ -248,7 +241,7 @@ export class ModelRegistry implements AsyncDisposable {
       const config = validModel({ ...stored.config, replicas: [...replicas, { ...replica, name }] });
       this.#checkVariables(replica, 'replica');
       const { url } = replica;
-      await this.#table.update({ ...stored, config }, by, note('replica.add', id, { url }), url);
+      await this.#table.update({ ...stored, config }, by, 'replica.add', { url }, url);
     });
   }
 
@@ -265,7 +258,7 @@ export class ModelRegistry implements AsyncDisposable {
         throw conflict('This is the last replica of the model. Remove the model instead.', 'name');
       }
       const config = { ...stored.config, replicas: rest };
-      await this.#table.update({ ...stored, config }, by, note('replica.remove', id, { url: settings.url }));
+      await this.#table.update({ ...stored, config }, by, 'replica.remove', { url: settings.url });
     });
   }
 
@@ -414,9 +407,14 @@ export class ModelRegistry implements AsyncDisposable {
     throw conflict(`\`${id}\` runs on the embedded engine, so it has no other replicas.`);
   }
 
-  async #setLoaded(stored: StoredModel | null, loaded: boolean, by: Actor, entry: AuditNote): Promise<void> {
-    if (stored !== null) return await this.#table.update({ ...stored, loaded }, by, entry);
-    await this.#table.note(by, entry);
+  async #setLoaded(
+    { config }: EmbeddedEntry,
+    stored: StoredModel | null,
+    loaded: boolean,
+    by: Actor,
+  ): Promise<void> {
+    if (stored === null) await this.#table.recordLoaded(config.id, loaded, by);
+    else await this.#table.setLoaded(stored, loaded, by);
   }
 
   /** Throws `not_enough_memory` if a model does not fit even if all others are unloaded that may be. */
@@ -519,9 +517,4 @@ function withContext({ engine }: ModelConfig, contextTokens: number | undefined)
 /** Returns the error for a change that conflicts with the current models. */
 function conflict(message: string, param = 'model'): ServiceError {
   return new ServiceError('conflict', message, { param });
-}
-
-/** Returns the entry of the audit log for a change of a model. */
-function note(action: AuditNote['action'], id: string, detail: AuditNote['detail'] = {}): AuditNote {
-  return { action, subject: `model:${id}`, detail };
 }

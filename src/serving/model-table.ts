@@ -15,6 +15,7 @@ import { ModelFileError, PullError } from '../models/errors.ts';
 import { parseSource, SourceError } from '../models/source.ts';
 import type { ModelStore } from '../models/store.ts';
 import { modelNamed } from '../support/nearest.ts';
+import { sourceOf } from './model-details.ts';
 
 /** A model in the database. */
 export interface StoredModel {
@@ -98,9 +99,10 @@ export class ModelTable {
     };
   }
 
-  async insert({ config, node, loaded }: StoredModel, by: Actor, note: AuditNote): Promise<void> {
-    await this.#change(by, note, async (database) => {
-      const { id } = config;
+  async insert({ config, node, loaded }: StoredModel, by: Actor): Promise<void> {
+    const { id, replicas, pricing } = config;
+    const origin = replicas ? { replicas: replicas.map(({ url }) => url) } : { source: sourceOf(config) };
+    await this.#change(by, note('model.add', id, { ...origin, ...pricing }), async (database) => {
       const same = await database.selectFrom('models').select('id').where('id', '=', id).executeTakeFirst();
       // Replicas of a removed model with this ID may have been drained.
       if (!same) await database.deleteFrom('drained_replicas').where('model', '=', id).execute();
@@ -112,14 +114,18 @@ export class ModelTable {
     });
   }
 
-  /** Changes a model. The replica with the URL `added`, which may have been drained and removed before, is not drained. */
+  /**
+   * Changes a model. `action` and `detail` are recorded in the audit log. The replica with the URL `added`, which may
+   * have been drained and removed before, is not drained.
+   */
   async update(
     { config, node, loaded }: StoredModel,
     by: Actor,
-    note: AuditNote,
+    action: ModelAction,
+    detail: AuditNote['detail'],
     added: string | null = null,
   ): Promise<void> {
-    await this.#change(by, note, async (database) => {
+    await this.#change(by, note(action, config.id, detail), async (database) => {
       await database
         .deleteFrom('drained_replicas')
         .where('model', '=', config.id)
@@ -134,8 +140,14 @@ export class ModelTable {
     });
   }
 
-  async delete({ id, node }: ForeignModel, by: Actor, note: AuditNote): Promise<void> {
-    await this.#change(by, note, async (database) => {
+  /** Loads or unloads a model. */
+  async setLoaded(stored: StoredModel, loaded: boolean, by: Actor): Promise<void> {
+    await this.update({ ...stored, loaded }, by, loaded ? 'model.load' : 'model.unload', {});
+  }
+
+  /** Deletes a model. `detail` is recorded in the audit log. */
+  async delete({ id, node }: ForeignModel, by: Actor, detail: AuditNote['detail']): Promise<void> {
+    await this.#change(by, note('model.remove', id, detail), async (database) => {
       await database.deleteFrom('models').where('id', '=', id).where('node', '=', node).execute();
       await database
         .deleteFrom('settings')
@@ -146,8 +158,8 @@ export class ModelTable {
   }
 
   /** Makes a model the default, for all instances. */
-  async setDefault(id: string, by: Actor, note: AuditNote): Promise<void> {
-    await this.#change(by, note, async (database) => {
+  async setDefault(id: string, by: Actor): Promise<void> {
+    await this.#change(by, note('model.set_default', id), async (database) => {
       await database
         .insertInto('settings')
         .values({ name: DEFAULT_MODEL, value: id })
@@ -156,14 +168,14 @@ export class ModelTable {
     });
   }
 
-  /** Records a change in the audit log only. */
-  async note(by: Actor, note: AuditNote): Promise<void> {
-    await recordAudit(this.#database, by, note);
+  /** Records in the audit log that a model of the configuration was loaded or unloaded. */
+  async recordLoaded(id: string, loaded: boolean, by: Actor): Promise<void> {
+    await recordAudit(this.#database, by, note(loaded ? 'model.load' : 'model.unload', id));
   }
 
   async #change(
     by: Actor,
-    note: AuditNote,
+    entry: AuditNote,
     work: (database: Database['kysely']) => Promise<void>,
   ): Promise<void> {
     await this.#database.kysely.transaction().execute(async (transaction) => {
@@ -173,9 +185,15 @@ export class ModelTable {
         .set({ value: sql<string>`cast(cast(value as integer) + 1 as text)` })
         .where('name', '=', MODELS_REVISION)
         .execute();
-      await appendAudit(transaction, by, note);
+      await appendAudit(transaction, by, entry);
     });
   }
+}
+
+type ModelAction = Extract<AuditNote['action'], `${'model' | 'replica'}.${string}`>;
+
+function note(action: ModelAction, id: string, detail: AuditNote['detail'] = {}): AuditNote {
+  return { action, subject: `model:${id}`, detail };
 }
 
 /** The definition of a model whose definition cannot be used. */
