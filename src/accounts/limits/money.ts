@@ -18,8 +18,11 @@ export function nanoOfPico(pico: bigint): number {
 /** Formats nano-dollars as a decimal string in USD: `5`, `0.00125`. */
 export function usdOfNano(nano: number): string {
   const whole = Math.floor(nano / NANO_IN_USD);
-  const decimals = String(nano % NANO_IN_USD)
-    .padStart(9, '0')
-    .replace(/0+$/, '');
-  return decimals === '' ? String(whole) : `${whole}.${decimals}`;
+  const decimals = nano % NANO_IN_USD;
+  if (decimals === 0) return String(whole);
+  // Ten digits, of which the first is 1. Every receipt has such an amount, so this does without a regular expression.
+  const digits = String(NANO_IN_USD + decimals);
+  let end = digits.length;
+  while (digits[end - 1] === '0') end--;
+  return `${whole}.${digits.slice(1, end)}`;
 }

@@ -35,7 +35,7 @@ const MAX_LOGPROB_BYTES = 64 * 1024 * 1024;
 export class ResponseBuilder implements WholeResponse {
   readonly #identity: ResponseIdentity;
   readonly #request: CompletionRequest;
-  readonly #choices: ResponseChoice[];
+  readonly #choices: ResponseChoice[] = [];
   #usage: Usage = NO_USAGE;
   #textBytes = 0;
   #logprobBytes = 0;
@@ -44,13 +44,14 @@ export class ResponseBuilder implements WholeResponse {
     const { kind, logprobs } = request;
     this.#identity = identity;
     this.#request = request;
-    this.#choices = Array.from({ length: totalChoices(request) }, () => ({
-      text: '',
-      reasoning: '',
-      calls: [],
-      logprobs: logprobs === null ? null : new ChoiceLogprobs(kind, logprobs),
-      reason: 'stop',
-    }));
+    for (let left = totalChoices(request); left > 0; left--)
+      this.#choices.push({
+        text: '',
+        reasoning: '',
+        calls: [],
+        logprobs: logprobs === null ? null : new ChoiceLogprobs(kind, logprobs),
+        reason: 'stop',
+      });
   }
 
   get heldBytes(): number {
