@@ -73,6 +73,7 @@ function createRow(): OpenedRow {
     clientRequestId: null,
     accountId: `acct_${Math.floor(Math.random() * 10)}`,
     keyId: 'key_1',
+    client: 'OpenAI Python',
     endpoint: 'chat',
     model: 'bench/small',
     streamed: true,

@@ -3,7 +3,7 @@ import { FINISH_REASONS } from '../core/generation.ts';
 /**
  * The columns of the table `ledger`. From this table follow the row types, the SQL of all writes, the roll-ups, the JSON
  * and the CSV of a request, its schema in the management API, and the table in `docs/ledger.md`. It is plain data,
- * because the thread that writes to SQLite loads it.
+ * because the console loads it.
  */
 
 /**
