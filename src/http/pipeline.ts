@@ -38,7 +38,7 @@ class Pipeline {
     }
     this.#unanswered += 1;
     this.#last = response;
-    response.once('close', () => {
+    response.on('close', () => {
       this.#unanswered -= 1;
       // In case the last response had begun when the bound was exceeded.
       if (this.#exceeded && this.#unanswered === 0) socket.destroySoon();
