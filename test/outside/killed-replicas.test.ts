@@ -58,13 +58,14 @@ test('no caller notices that replicas are killed while another replica is ready,
   );
 
   const killed: number[] = [];
-  /** Kills the replicas in turn, each only while it has requests and two others are ready. */
+  /** Kills the replicas in turn, each only while it has requests and two others are ready, which the service knows. */
   const kill = async (): Promise<void> => {
     const index = killed.length % REPLICAS;
     const ready = await Promise.all(replicas.map((each) => each.isReady()));
     const pid = replicas[index]?.program.pid ?? null;
-    const inFlight = service.service.router.overview()[0]?.replicas[index]?.inFlight ?? 0;
-    if (pid === null || inFlight === 0 || ready.filter((each, at) => each && at !== index).length < 2) return;
+    const seen = service.service.router.overview()[0]?.replicas ?? [];
+    const others = seen.filter(({ state }, at) => at !== index && ready[at] && state.state === 'ready');
+    if (pid === null || !seen[index]?.inFlight || others.length < 2) return;
     process.kill(pid, 'SIGKILL');
     killed.push(pid);
   };
