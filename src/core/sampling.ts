@@ -169,5 +169,10 @@ export const RECOMMENDED_LIST = SAMPLING_LIST.filter(
 
 /** Returns recommended parameters as JSON. */
 export function recommendedJson(sampling: RecommendedSampling): RecommendedSamplingJson {
-  return Object.fromEntries(RECOMMENDED_LIST.map(([id, { name }]) => [name, sampling[id]]));
+  const json: Record<string, number> = {};
+  for (const [id, { name }] of RECOMMENDED_LIST) {
+    const value = sampling[id];
+    if (value !== undefined) json[name] = value;
+  }
+  return json;
 }

@@ -36,6 +36,7 @@ import {
   toolNames,
 } from '../../console/src/pages/playground/tools.ts';
 import * as serviceFields from '../../src/protocols/openai/fields.ts';
+import * as tooling from '../../src/protocols/tooling.ts';
 import { Notes } from '../../src/core/notes.ts';
 import { parseChatRequest } from '../../src/protocols/openai/request.ts';
 
@@ -124,8 +125,8 @@ test('bounds and values of tools and reasoning match the API', () => {
   assert.deepEqual(
     [MAX_TOOLS, MAX_TOOLS_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_VARIABLES, MAX_VARIABLES_LENGTH],
     [
-      serviceFields.MAX_TOOLS,
-      serviceFields.MAX_TOOLS_CHARACTERS,
+      tooling.MAX_TOOLS,
+      tooling.MAX_TOOLS_CHARACTERS,
       serviceFields.MAX_TOOL_DESCRIPTION,
       serviceFields.MAX_TEMPLATE_VARIABLES,
       serviceFields.MAX_TEMPLATE_CHARACTERS,

@@ -2,6 +2,7 @@ import { REASONING_EFFORTS } from '../../core/generation.ts';
 import { choice, hint, noted, number, refused, string, structured, type Field } from '../field.ts';
 import * as chat from '../openai/fields.ts';
 import { foreignFields } from '../foreign-fields.ts';
+import { MAX_TOOLS, MAX_TOOLS_CHARACTERS } from '../tooling.ts';
 
 /** The table of the fields of `POST /v1/messages`, from which parsing, `docs/messages.md` and OpenAPI are derived. */
 
@@ -68,7 +69,7 @@ export const tools = structured(
   { type: 'array', items: { $ref: '#/components/schemas/MessagesTool' } },
   {
     feature: 'tools',
-    bounds: `at most ${chat.MAX_TOOLS} that the model gets, and ${chat.MAX_TOOLS_CHARACTERS} characters of JSON`,
+    bounds: `at most ${MAX_TOOLS} that the model gets, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
     description:
       'Tools that the model may call: `{"name","description","input_schema"}`. Tools with another `type` than `custom` are ignored with a note.',
   },

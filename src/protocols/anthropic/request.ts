@@ -20,12 +20,13 @@ import {
 import type { ParseOptions } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
 import { parseMessages } from './messages.ts';
-import { parseTooling, type Tooling } from './tools.ts';
+import { parseTooling } from './tools.ts';
+import type { Tooling } from '../tooling.ts';
 
 /** A request, and what its response needs besides. */
 export interface MessagesRequest {
   generation: ChatRequest;
-  tooling: Tooling;
+  tooling: Tooling<string>;
   /** Signs thinking, so that it can be sent back. */
   seal: (text: string) => string;
   /** Whether thinking is only in its signature. */

@@ -54,7 +54,7 @@ export class MessageWriter extends PartWriter<object, Block> {
   }
 
   protected callPart(id: string, called: string): Block {
-    const name = this.#request.tooling.names.get(called) ?? called;
+    const name = this.#request.tooling.known.get(called) ?? called;
     return this.begin((index) => new CallBlock(this.send, index, id, name));
   }
 

@@ -1,8 +1,8 @@
 import { ServiceError } from '../../core/errors.ts';
-import type { ChatRequest, Tool, ToolChoice } from '../../core/generation.ts';
-import { MAX_TOOLS } from '../openai/fields.ts';
+import type { Tool, ToolChoice } from '../../core/generation.ts';
 import type { RequestBody } from '../request-body.ts';
-import { checkToolsText, parseFunction, shortName, withStrictSchemas } from '../openai/tools.ts';
+import { parseFunction, shortName } from '../openai/tools.ts';
+import { toolElements, ToolList, type Tooling } from '../tooling.ts';
 import {
   asObject,
   asString,
@@ -15,13 +15,6 @@ import {
 } from '../../json/values.ts';
 import * as fields from './fields.ts';
 
-export interface Tooling extends Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
-  /** The names that the caller knows, by those that the model knows. */
-  names: ReadonlyMap<string, string>;
-  /** Paths of the schemas of the tools. */
-  paths: readonly string[];
-}
-
 /** The names of tools in Anthropic's API, which can be longer than those of functions. */
 const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 
@@ -32,17 +25,13 @@ export function modelName(name: string): string {
 
 /**
  * Parses `tools` and `tool_choice`. Deferred tools are left out, except those in `loaded` and the one that the choice names.
- * Throws a 400 with the path of the field.
+ * The caller knows tools by their names. Throws a 400 with the path of the field.
  */
-export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): Tooling {
-  const value = body.raw(fields.tools) ?? [];
-  if (!Array.isArray(value)) throw wrongType('tools', 'an array', value);
-  checkToolsText(value, 'tools');
+export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): Tooling<string> {
+  const elements = toolElements(body.raw(fields.tools), 'tools');
   const { choice, parallelToolCalls } = parseChoice(body);
-  const offered: Tool[] = [];
-  const names = new Map<string, string>();
-  const paths: string[] = [];
-  for (const [index, element] of value.entries()) {
+  const list = new ToolList<string>();
+  for (const [index, element] of elements.entries()) {
     const path = `tools[${index}]`;
     const object = asObject(element, path);
     const { type = null } = object;
@@ -54,20 +43,15 @@ export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): To
     noteUnknown(object, TOOL_FIELDS, body.notes, `${path}.`);
     const name = nameOf(object, `${path}.name`);
     const tool = parseFunction({ ...object, name: modelName(name) }, path, body.notes, 'input_schema');
-    if (names.has(tool.name)) throw wrongValue(`${path}.name`, 'unique');
-    names.set(tool.name, name);
+    list.name(tool.name, name, `${path}.name`);
     if (isDeferred(object, path) && !loaded.has(name) && choice.name !== name) continue;
-    if (offered.length === MAX_TOOLS) {
-      throw wrongValue('tools', `at most ${MAX_TOOLS} tools, besides those with \`defer_loading\``);
-    }
-    offered.push(tool);
-    paths.push(`${path}.input_schema`);
+    list.add(tool, `${path}.input_schema`, 'tools, besides those with `defer_loading`');
   }
-  const tools = withStrictSchemas(offered, paths, body.notes);
-  const toolChoice = toolChoiceOf(choice, tools);
-  return tools.length === 0
-    ? { tools, names, paths, toolChoice: { type: 'auto' }, parallelToolCalls: true }
-    : { tools, names, paths, toolChoice, parallelToolCalls };
+  return list.tooling(
+    body.notes,
+    () => toolChoiceOf(choice, list.tools),
+    () => parallelToolCalls,
+  );
 }
 
 /** The last five have no effect here. */

@@ -15,6 +15,7 @@ import {
   refused,
 } from '../field.ts';
 import { foreignFields } from '../foreign-fields.ts';
+import { MAX_TOOLS, MAX_TOOLS_CHARACTERS } from '../tooling.ts';
 
 /** The table of request fields, from which parsing, `docs/api.md` and the OpenAPI document are derived. */
 
@@ -195,10 +196,6 @@ export const user = string('user', { minLength: 0, maxLength: 1024 }, null, {
 
 // Fields that only chats have: messages, tools and reasoning.
 
-/** Functions per request. OpenAI's API accepts 128, but agents with many MCP servers have more. */
-export const MAX_TOOLS = 1024;
-/** Maximum size of `tools`, in characters of JSON. */
-export const MAX_TOOLS_CHARACTERS = 1_048_576;
 /** Maximum length of the description of a function, in code points. */
 export const MAX_TOOL_DESCRIPTION = 65_536;
 /** Names of functions and response formats. */

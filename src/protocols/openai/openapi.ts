@@ -1,9 +1,10 @@
 import { type GenerationKind, FINISH_REASONS, IMAGE_DETAILS } from '../../core/generation.ts';
 import { type ErrorCode, ERRORS, errorType } from '../../core/errors.ts';
 import type { EndpointDescription, ModelsDescription, Protocol } from '../../core/protocol.ts';
-import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, MAX_TOOLS, NAME } from './fields.ts';
+import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, NAME } from './fields.ts';
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from '../field.ts';
+import { MAX_TOOLS } from '../tooling.ts';
 import { MAX_IMAGE_PIXELS, MAX_IMAGE_URL } from '../images.ts';
 import {
   anyObject,

@@ -4,6 +4,7 @@ import type { Protocol } from '../../core/protocol.ts';
 import { errorBody } from '../../core/error-body.ts';
 import { FIELDS } from './fields.ts';
 import { parseRequest } from './request.ts';
+import { schemaPathOf } from './tools.ts';
 import { describeChat, describeText } from './openapi.ts';
 import { ResponseBuilder, responseIdentity, errorFrames, StreamFormatter } from './response.ts';
 
@@ -39,7 +40,7 @@ function completions(kind: CompletionKind): Omit<Protocol, 'id' | 'path' | 'desc
       return {
         generation,
         schemaPath: (tool) =>
-          tool === null ? 'response_format.json_schema.schema' : `tools[${tool}].function.parameters`,
+          tool === null ? 'response_format.json_schema.schema' : schemaPathOf(body['tools'], tool),
         whole: (requestId) =>
           new ResponseBuilder(responseIdentity(kind, requestId, generation.model), generation),
         stream: (requestId) =>

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
-import { ServiceError } from '../../core/errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../../core/generation.ts';
+import { MAX_TOOLS, readToolChoice, toolElements, ToolList } from '../tooling.ts';
 import * as fields from './fields.ts';
-import { checkStrictSchemas } from '../../json/json-schema.ts';
 import type { Notes } from '../../core/notes.ts';
 import type { RequestBody } from '../request-body.ts';
 import {
+  asList,
   asObject,
   asString,
   checkWellFormed,
-  checkWellFormedJson,
   displayName,
   isLongerThan,
+  jsonObject,
   missing,
   noteUnknown,
   unsupported,
@@ -24,41 +24,30 @@ import {
 export function parseTooling(
   body: RequestBody,
 ): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
-  const tools = parseTools(body);
-  const choice = parseToolChoice(body.raw(fields.toolChoice), tools, body.notes);
-  const parallelToolCalls = body.read(fields.parallelToolCalls);
-  if (tools.length === 0) return { tools, toolChoice: { type: 'auto' }, parallelToolCalls: true };
-  return { tools, toolChoice: choice, parallelToolCalls };
-}
-
-function parseTools(body: RequestBody): Tool[] {
+  const list = new ToolList<null>();
   const value = body.raw(fields.tools);
-  if (value === null) return [];
-  if (!Array.isArray(value)) throw wrongType('tools', 'an array', value);
-  if (value.length === 0) return [];
-  if (value.length > fields.MAX_TOOLS) throw wrongValue('tools', `at most ${fields.MAX_TOOLS} functions`);
-  checkToolsText(value, 'tools');
-  const names = new Set<string>();
-  const tools: Tool[] = [];
-  const paths: string[] = [];
-  for (const [index, element] of value.entries()) {
+  if (Array.isArray(value) && value.length > MAX_TOOLS)
+    throw wrongValue('tools', `at most ${MAX_TOOLS} functions`);
+  for (const [index, element] of toolElements(value, 'tools').entries()) {
+    const at = `tools[${index}].function`;
     const tool = parseTool(element, `tools[${index}]`, body.notes);
     if (tool === null) continue;
-    if (names.has(tool.name)) throw wrongValue(`tools[${index}].function.name`, 'unique');
-    names.add(tool.name);
-    tools.push(tool);
-    paths.push(`tools[${index}].function.parameters`);
+    list.name(tool.name, null, `${at}.name`);
+    list.add(tool, `${at}.parameters`, 'functions');
   }
-  return withStrictSchemas(tools, paths, body.notes);
+  const { tools, toolChoice, parallelToolCalls } = list.tooling(
+    body.notes,
+    () => parseToolChoice(body.raw(fields.toolChoice), list, body.notes),
+    () => body.read(fields.parallelToolCalls),
+  );
+  return { tools, toolChoice, parallelToolCalls };
 }
 
-/** Checks the size of tools and that their text is well-formed. */
-export function checkToolsText(tools: unknown, path: string): void {
-  const text = JSON.stringify(tools);
-  if (text.length > fields.MAX_TOOLS_CHARACTERS) {
-    throw wrongValue(path, `at most ${fields.MAX_TOOLS_CHARACTERS} characters of JSON`);
-  }
-  checkWellFormedJson(text, path);
+/** Returns the path of the schema of a function that the model got. Tools of other types were ignored. */
+export function schemaPathOf(tools: unknown, index: number): string {
+  const isFunction = (tool: unknown): boolean => jsonObject(tool)['type'] === 'function';
+  const places = asList(tools).flatMap((tool, at) => (isFunction(tool) ? [at] : []));
+  return `tools[${places[index]}].function.parameters`;
 }
 
 /** `cache_control` and `name` have no effect. Codex repeats the name of the function. */
@@ -81,7 +70,7 @@ function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
 
 /**
  * Parses the description of a function at `at`. `schema`: the name of the field with the schema of its parameters, which
- * `withStrictSchemas` checks.
+ * `ToolList` checks.
  */
 export function parseFunction(object: JsonObject, at: string, notes: Notes, schema = 'parameters'): Tool {
   const description = object['description'] ?? null;
@@ -100,22 +89,6 @@ export function parseFunction(object: JsonObject, at: string, notes: Notes, sche
 
 const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
 const NO_PARAMETERS = { type: 'object', properties: {} };
-
-/**
- * Checks the schemas of the strict functions, and returns the functions with reduced ones: see `checkStrictSchemas`. `paths`:
- * where the parameters of each function are.
- */
-export function withStrictSchemas(tools: Tool[], paths: readonly string[], notes: Notes): Tool[] {
-  const schemas = tools.flatMap(({ strict, parameters: schema }, index) =>
-    strict ? [{ path: paths[index] ?? '', schema }] : [],
-  );
-  if (schemas.length === 0) return tools;
-  const reduced = checkStrictSchemas(schemas, notes);
-  for (const { path, schema } of schemas) {
-    if (schema['type'] !== 'object') throw wrongValue(`${path}.type`, '`object` in strict functions');
-  }
-  return tools.map((tool) => ({ ...tool, parameters: reduced.get(tool.parameters) ?? tool.parameters }));
-}
 
 /**
  * Returns the `function` of a tool, a call or a tool choice. Throws a 400 unless its type is `function`. `known`
@@ -164,36 +137,21 @@ function parseFunctionName(value: unknown, path: string): string {
   return name;
 }
 
-const CHOICES = ['none', 'auto', 'required'] as const;
-const EXPECTED_CHOICE = `one of ${CHOICES.join(', ')}, or an object`;
+const UNMET = '`tool_choice` is only allowed when `tools` are specified.';
 
-function parseToolChoice(value: unknown, tools: readonly Tool[], notes: Notes): ToolChoice {
-  if (value === null) return { type: 'auto' };
-  const choice = readToolChoice(value, notes);
-  const offered = new Set(tools.map(({ name }) => name));
-  if (offered.size === 0 && choice.type !== 'none' && choice.type !== 'auto') {
-    const message = '`tool_choice` is only allowed when `tools` are specified.';
-    throw new ServiceError('invalid_value', message, { param: 'tool_choice' });
-  }
-  if (choice.type === 'function') checkOffered(choice.name, 'tool_choice.function.name', offered);
-  if (choice.type === 'allowed') {
-    choice.names.forEach((name, index) => {
-      checkOffered(name, `${ALLOWED}.tools[${index}].function.name`, offered);
-    });
-    return { ...choice, names: [...new Set(choice.names)] };
-  }
-  return choice;
-}
-
-function readToolChoice(value: unknown, notes: Notes): ToolChoice {
-  const type = CHOICES.find((one) => one === value);
-  if (type !== undefined) return { type };
-  if (typeof value === 'string') throw wrongValue('tool_choice', EXPECTED_CHOICE);
-  if (typeof value !== 'object' || Array.isArray(value))
-    throw wrongType('tool_choice', EXPECTED_CHOICE, value);
-  const object = asObject(value, 'tool_choice');
-  if (object['type'] === 'allowed_tools') return readAllowed(object, notes);
-  return { type: 'function', name: nameOf(object, 'tool_choice', notes) };
+function parseToolChoice(value: unknown, { tools, known }: ToolList<null>, notes: Notes): ToolChoice {
+  const checkOffered = (name: string, path: string): void => {
+    if (!known.has(name)) throw wrongValue(path, 'the name of a function in `tools`');
+  };
+  const choice = readToolChoice(value, tools, UNMET, (object) =>
+    object['type'] === 'allowed_tools'
+      ? readAllowed(object, notes)
+      : { type: 'function', name: nameOf(object, 'tool_choice', notes) },
+  );
+  if (choice.type === 'function') checkOffered(choice.name, 'tool_choice.function.name');
+  if (choice.type !== 'allowed') return choice;
+  choice.names.forEach((name, index) => checkOffered(name, `${ALLOWED}.tools[${index}].function.name`));
+  return { ...choice, names: [...new Set(choice.names)] };
 }
 
 const ALLOWED = 'tool_choice.allowed_tools';
@@ -213,8 +171,8 @@ function readAllowed(object: JsonObject, notes: Notes): ToolChoice {
   if (mode !== 'auto' && mode !== 'required') throw wrongValue(`${ALLOWED}.mode`, 'one of auto, required');
   if (tools === null) throw missing(`${ALLOWED}.tools`);
   if (!Array.isArray(tools)) throw wrongType(`${ALLOWED}.tools`, 'an array', tools);
-  if (tools.length === 0 || tools.length > fields.MAX_TOOLS) {
-    throw wrongValue(`${ALLOWED}.tools`, `1 to ${fields.MAX_TOOLS} functions`);
+  if (tools.length === 0 || tools.length > MAX_TOOLS) {
+    throw wrongValue(`${ALLOWED}.tools`, `1 to ${MAX_TOOLS} functions`);
   }
   const names = tools.map((tool, index) => nameOf(tool, `${ALLOWED}.tools[${index}]`, notes));
   return { type: 'allowed', mode, names };
@@ -225,10 +183,6 @@ function nameOf(value: unknown, path: string, notes: Notes): string {
   const object = functionOf(value, path, notes);
   noteUnknown(object, NAME_FIELDS, notes, `${path}.function.`);
   return parseFunctionName(object['name'] ?? null, `${path}.function.name`);
-}
-
-function checkOffered(name: string, path: string, offered: ReadonlySet<string>): void {
-  if (!offered.has(name)) throw wrongValue(path, 'the name of a function in `tools`');
 }
 
 const RESERVED: ReadonlySet<string> = new Set(fields.RESERVED_VARIABLES);

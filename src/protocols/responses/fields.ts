@@ -2,6 +2,7 @@ import { REASONING_EFFORTS } from '../../core/generation.ts';
 import { boolean, choice, hint, noted, number, refused, structured, type Field } from '../field.ts';
 import * as chat from '../openai/fields.ts';
 import { foreignFields } from '../foreign-fields.ts';
+import { MAX_TOOLS, MAX_TOOLS_CHARACTERS } from '../tooling.ts';
 
 /** The table of the fields of `POST /v1/responses`, from which parsing, `docs/responses.md` and OpenAPI are derived. */
 
@@ -85,7 +86,7 @@ export const tools = structured(
   { type: 'array', items: { $ref: '#/components/schemas/ResponsesTool' } },
   {
     feature: 'tools',
-    bounds: `at most ${chat.MAX_TOOLS} functions and custom tools, and ${chat.MAX_TOOLS_CHARACTERS} characters of JSON`,
+    bounds: `at most ${MAX_TOOLS} functions and custom tools, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
     description:
       'Tools that the model may call: `function`, `custom`, or a `namespace` of these. Tools of other types are ignored with a note.',
   },

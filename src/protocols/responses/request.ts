@@ -19,12 +19,13 @@ import type { ResponseFormat } from '../../core/generation.ts';
 import * as fields from './fields.ts';
 import { parseInput } from './input.ts';
 import { members } from './items.ts';
-import { parseTooling, type Tooling } from './tools.ts';
+import { parseTooling, type ToolIdentity } from './tools.ts';
+import type { Tooling } from '../tooling.ts';
 
 /** A request, and what its response needs besides. */
 export interface ResponsesRequest {
   generation: ChatRequest;
-  tooling: Tooling;
+  tooling: Tooling<ToolIdentity>;
   /** Seals the reasoning of the response; null: the caller did not ask for it. */
   seal: ((text: string) => string) | null;
   echo: Echo;

@@ -88,8 +88,8 @@ export class ResponseWriter extends PartWriter<string, Item> {
   }
 
   protected callPart(callId: string, name: string): Item {
-    const { identities } = this.#request.tooling;
-    const tool = identities.get(name) ?? { type: 'function', name, namespace: null };
+    const { known } = this.#request.tooling;
+    const tool = known.get(name) ?? { type: 'function', name, namespace: null };
     return this.begin<Item>((index) =>
       tool.type === 'custom'
         ? new CustomCallItem(this.#emit, this.#id('ctc', index), index, callId, tool)

@@ -1,9 +1,9 @@
-import { ServiceError } from '../../core/errors.ts';
-import type { ChatRequest, Tool, ToolChoice } from '../../core/generation.ts';
+import type { Tool, ToolChoice } from '../../core/generation.ts';
 import type { Notes } from '../../core/notes.ts';
-import { MAX_TOOLS, NAME } from '../openai/fields.ts';
+import { NAME } from '../openai/fields.ts';
 import type { RequestBody } from '../request-body.ts';
-import { checkToolsText, parseFunction, shortName, withStrictSchemas } from '../openai/tools.ts';
+import { parseFunction, shortName } from '../openai/tools.ts';
+import { readToolChoice, toolElements, ToolList, type Tooling } from '../tooling.ts';
 import {
   asList,
   asObject,
@@ -27,96 +27,70 @@ export interface ToolIdentity {
   namespace: string | null;
 }
 
-export interface Tooling extends Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
-  /** By the name that the model knows. */
-  identities: ReadonlyMap<string, ToolIdentity>;
-  /** Paths of the parameters of the functions. */
-  paths: readonly string[];
-}
-
 /** Returns the name of a tool for the model. A tool of a namespace needs one that no other namespace has. */
 export function modelName({ name, namespace }: Pick<ToolIdentity, 'name' | 'namespace'>): string {
   return namespace === null ? name : shortName(`${namespace}__${name}`);
 }
 
 /** Parses `tools`, the items `additional_tools`, `tool_choice` and `parallel_tool_calls`. Throws a 400 with the path of the field. */
-export function parseTooling(body: RequestBody): Tooling {
-  const collected = new ToolCollector(body.notes);
-  collected.addAll(body.raw(fields.tools), 'tools');
+export function parseTooling(body: RequestBody): Tooling<ToolIdentity> {
+  const list = new ToolList<ToolIdentity>();
+  addAll(list, toolElements(body.raw(fields.tools), 'tools'), 'tools', body.notes);
   for (const [index, item] of asList(body.raw(fields.input)).entries()) {
     const { type, tools = null } = jsonObject(item);
-    if (type === 'additional_tools') collected.addAll(tools, `input[${index}].tools`);
+    if (type !== 'additional_tools') continue;
+    const path = `input[${index}].tools`;
+    addAll(list, toolElements(tools, path), path, body.notes);
   }
-  const { identities, paths } = collected;
-  const tools = withStrictSchemas(collected.tools, paths, body.notes);
-  const toolChoice = parseToolChoice(body.raw(fields.toolChoice), collected, body.notes);
-  const parallelToolCalls = body.read(fields.parallelToolCalls);
-  if (tools.length === 0) {
-    return { tools, identities, paths, toolChoice: { type: 'auto' }, parallelToolCalls: true };
-  }
-  return { tools, identities, paths, toolChoice, parallelToolCalls };
+  return list.tooling(
+    body.notes,
+    () => parseToolChoice(body.raw(fields.toolChoice), list, body.notes),
+    () => body.read(fields.parallelToolCalls),
+  );
 }
+
+type Tools = ToolList<ToolIdentity>;
 
 const FUNCTION_FIELDS = new Set(['type', 'name', 'description', 'parameters', 'strict']);
 const CUSTOM_FIELDS = new Set(['type', 'name', 'description', 'format']);
 const NAMESPACE_FIELDS = new Set(['type', 'name', 'description', 'tools']);
 
-class ToolCollector {
-  readonly tools: Tool[] = [];
-  readonly identities = new Map<string, ToolIdentity>();
-  readonly paths: string[] = [];
-  readonly #notes: Notes;
-
-  constructor(notes: Notes) {
-    this.#notes = notes;
+function addAll(
+  list: Tools,
+  elements: readonly unknown[],
+  path: string,
+  notes: Notes,
+  namespace: string | null = null,
+): void {
+  for (const [index, element] of elements.entries()) {
+    const at = `${path}[${index}]`;
+    add(list, asObject(element, at), at, notes, namespace);
   }
+}
 
-  addAll(value: unknown, path: string, namespace: string | null = null): void {
-    if (value === null) return;
-    if (!Array.isArray(value)) throw wrongType(path, 'an array', value);
-    if (namespace === null) checkToolsText(value, path);
-    for (const [index, element] of value.entries()) {
-      this.#add(asObject(element, `${path}[${index}]`), `${path}[${index}]`, namespace);
-    }
-  }
-
-  #add(tool: JsonObject, path: string, namespace: string | null): void {
-    const { type = null } = tool;
-    if (type === null) throw missing(`${path}.type`);
-    if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
-    if (type === 'function') {
-      noteUnknown(tool, FUNCTION_FIELDS, this.#notes, `${path}.`);
-      this.#push(
-        { type, name: nameOf(tool, path, namespace), namespace },
-        parseFunction(named(tool, namespace), path, this.#notes),
-        path,
-      );
-    } else if (type === 'custom') {
-      noteUnknown(tool, CUSTOM_FIELDS, this.#notes, `${path}.`);
-      this.#push(
-        { type, name: nameOf(tool, path, namespace), namespace },
-        customFunction(tool, path, this.#notes),
-        path,
-      );
-    } else if (type === 'namespace' && namespace === null) {
-      noteUnknown(tool, NAMESPACE_FIELDS, this.#notes, `${path}.`);
-      this.addAll(tool['tools'] ?? null, `${path}.tools`, textOf(tool, 'name', path));
-    } else this.#notes.add(path, `ignored (${displayName(type)})`);
-  }
-
-  #push(identity: ToolIdentity, tool: Tool, path: string): void {
+function add(list: Tools, tool: JsonObject, path: string, notes: Notes, namespace: string | null): void {
+  const { type = null } = tool;
+  if (type === null) throw missing(`${path}.type`);
+  if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
+  if (type === 'function' || type === 'custom') {
+    noteUnknown(tool, type === 'function' ? FUNCTION_FIELDS : CUSTOM_FIELDS, notes, `${path}.`);
+    const identity = { type, name: nameOf(tool, path, namespace), namespace } as const;
+    const read =
+      type === 'function'
+        ? parseFunction(named(tool, namespace), path, notes)
+        : customFunction(tool, path, notes);
     const name = modelName(identity);
-    if (this.identities.has(name)) {
-      const model = identity.namespace === null ? '' : `, because the model sees it as \`${name}\``;
-      throw wrongValue(`${path}.name`, `unique${model}`);
-    }
-    if (this.tools.length === MAX_TOOLS) {
-      throw wrongValue('tools', `at most ${MAX_TOOLS} functions, including those of namespaces`);
-    }
-    this.identities.set(name, identity);
-    this.tools.push({ ...tool, name });
-    this.paths.push(`${path}.parameters`);
-  }
+    const why = namespace === null ? '' : `, because the model sees it as \`${name}\``;
+    list.name(name, identity, `${path}.name`, why);
+    list.add({ ...read, name }, `${path}.parameters`, 'functions, including those of namespaces');
+  } else if (type === 'namespace' && namespace === null) {
+    noteUnknown(tool, NAMESPACE_FIELDS, notes, `${path}.`);
+    const at = `${path}.tools`;
+    const name = textOf(tool, 'name', path);
+    const inner = tool['tools'] ?? [];
+    if (!Array.isArray(inner)) throw wrongType(at, 'an array', inner);
+    addAll(list, inner, at, notes, name);
+  } else notes.add(path, `ignored (${displayName(type)})`);
 }
 
 /** Names of a namespace can be longer than those of functions. They are shortened for the model. */
@@ -182,52 +156,37 @@ export function customArguments(input: string): string {
   return JSON.stringify({ [INPUT]: input });
 }
 
-const CHOICES = ['none', 'auto', 'required'] as const;
-const EXPECTED_CHOICE = `one of ${CHOICES.join(', ')}, or an object`;
 const NAMED_FIELDS = new Set(['type', 'name', 'namespace']);
 const ALLOWED_FIELDS = new Set(['type', 'mode', 'tools']);
 
-function parseToolChoice(value: unknown, offered: ToolCollector, notes: Notes): ToolChoice {
-  if (value === null) return { type: 'auto' };
-  const choice = readToolChoice(value, offered, notes);
-  if (offered.tools.length === 0 && choice.type !== 'none' && choice.type !== 'auto') {
-    const message = '`tool_choice` requires `tools` with a function or a custom tool.';
-    throw new ServiceError('invalid_value', message, { param: 'tool_choice' });
-  }
-  return choice;
-}
+const UNMET = '`tool_choice` requires `tools` with a function or a custom tool.';
 
-function readToolChoice(value: unknown, offered: ToolCollector, notes: Notes): ToolChoice {
-  const type = CHOICES.find((one) => one === value);
-  if (type !== undefined) return { type };
-  if (typeof value === 'string') throw wrongValue('tool_choice', EXPECTED_CHOICE);
-  if (typeof value !== 'object' || Array.isArray(value))
-    throw wrongType('tool_choice', EXPECTED_CHOICE, value);
-  const object = asObject(value, 'tool_choice');
-  if (object['type'] === 'allowed_tools') return readAllowed(object, offered, notes);
-  if (!isCallable(object)) {
+function parseToolChoice(value: unknown, list: Tools, notes: Notes): ToolChoice {
+  return readToolChoice(value, list.tools, UNMET, (object) => {
+    if (object['type'] === 'allowed_tools') return readAllowed(object, list, notes);
+    if (isCallable(object))
+      return { type: 'function', name: offeredName(object, 'tool_choice', list, notes) };
     const type = typeof object['type'] === 'string' ? displayName(object['type']) : '';
     throw unsupported('tool_choice', `must name a function or a custom tool; \`${type}\` is not supported`);
-  }
-  return { type: 'function', name: offeredName(object, 'tool_choice', offered, notes) };
+  });
 }
 
 function isCallable({ type }: JsonObject): boolean {
   return type === 'function' || type === 'custom';
 }
 
-function offeredName(object: JsonObject, path: string, offered: ToolCollector, notes: Notes): string {
+function offeredName(object: JsonObject, path: string, offered: Tools, notes: Notes): string {
   noteUnknown(object, NAMED_FIELDS, notes, `${path}.`);
   const namespace = object['namespace'] ?? null;
   const name = modelName({
     name: textOf(object, 'name', path),
     namespace: namespace === null ? null : textOf(object, 'namespace', path),
   });
-  if (!offered.identities.has(name)) throw wrongValue(`${path}.name`, 'the name of a tool in `tools`');
+  if (!offered.known.has(name)) throw wrongValue(`${path}.name`, 'the name of a tool in `tools`');
   return name;
 }
 
-function readAllowed(object: JsonObject, offered: ToolCollector, notes: Notes): ToolChoice {
+function readAllowed(object: JsonObject, offered: Tools, notes: Notes): ToolChoice {
   noteUnknown(object, ALLOWED_FIELDS, notes, 'tool_choice.');
   const { tools = null } = object;
   const mode = object['mode'] ?? 'auto';

@@ -1,5 +1,4 @@
 import {
-  DIALECTS,
   type Dialect,
   type ServerDialect,
   type GenerationRequest,
@@ -140,20 +139,31 @@ function streamOptions(request: GenerationRequest, dialect: ServerDialect): Body
   return continuous ? { include_usage: true, continuous_usage_stats: true } : { include_usage: true };
 }
 
-/** The parameters that each server supports. */
-const SUPPORTED: ReadonlyMap<ServerDialect, typeof SAMPLING_LIST> = new Map(
-  DIALECTS.filter((dialect) => dialect !== 'sluice').map((dialect) => [
-    dialect,
-    SAMPLING_LIST.filter(([, { servers }]) => servers?.includes(dialect) ?? true),
-  ]),
-);
+/** The parameters that a server supports, with its names. `openai` gets those with a default only if they are set. */
+const sentTo = (dialect: ServerDialect) =>
+  SAMPLING_LIST.filter(([, { servers }]) => servers?.includes(dialect) ?? true).map(
+    ([id, { name, names, fallback, sent }]) => ({
+      id,
+      name: names?.[dialect] ?? name,
+      ifSet: dialect === 'openai' && fallback !== null,
+      sent,
+    }),
+  );
+
+const SENT_TO: Readonly<Record<ServerDialect, ReturnType<typeof sentTo>>> = {
+  vllm: sentTo('vllm'),
+  sglang: sentTo('sglang'),
+  'llama-server': sentTo('llama-server'),
+  tgi: sentTo('tgi'),
+  openai: sentTo('openai'),
+};
 
 function addSampling(body: Body, sampling: Sampling, dialect: ServerDialect): void {
   const { explicit, logitBias } = sampling;
-  for (const [id, { name, fallback, names, sent }] of SUPPORTED.get(dialect) ?? []) {
-    if (dialect === 'openai' && fallback !== null && !explicit.has(id)) continue;
+  for (const { id, name, ifSet, sent } of SENT_TO[dialect]) {
+    if (ifSet && !explicit.has(id)) continue;
     const value = sent === undefined ? sampling[id] : sent(sampling[id], dialect);
-    if (value !== null) body[names?.[dialect] ?? name] = value;
+    if (value !== null) body[name] = value;
   }
   if (logitBias.size === 0) return;
   // All versions of llama-server accept a list of pairs.

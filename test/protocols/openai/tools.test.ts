@@ -107,6 +107,13 @@ test('a request has at most 1,024 functions, with at most 1,048,576 characters o
   refuses(() => toolsOf(tool('f', { parameters: { '\ud800': 1 } })), 'invalid_value', 'tools');
 });
 
+test('the path of the schema of a function counts the tools of other types, which are ignored', () => {
+  const body = { model: 'm', messages: [{ role: 'user', content: 'Hi' }] };
+  const options = { ...CALLER, notes: new Notes() };
+  const request = CHAT.parse({ ...body, tools: [{ type: 'custom' }, tool('f')] }, options);
+  assert.equal(request.schemaPath(0), 'tools[1].function.parameters');
+});
+
 test('strict schemas need the type object and supported keywords; other schemas are passed on unchanged', () => {
   const at = 'tools[0].function.parameters';
   const strict = (parameters: object) => toolsOf(tool('f', { parameters, strict: true }));
