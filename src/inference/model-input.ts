@@ -106,6 +106,7 @@ export function describeInput(
 ): string {
   const { sampling } = request;
   const card = model.card();
+  const kept = notes.count === 0 ? undefined : notes.within(MAX_NOTES_CHARACTERS);
   const recommended = card && filled(card.recommendedSampling);
   // Only servers of this type are not sent the parameters that the caller did not set.
   const hasDefaults = model.dialects.includes('openai');
@@ -117,13 +118,9 @@ export function describeInput(
     choices: unusual(request.choices, 1),
     sampling: samplingFields(sampling, hasDefaults),
     recommended_sampling: recommended ? recommendedJson(recommended) : undefined,
-    ...(notes.count > 0 && noteFields(notes)),
+    notes: kept && filled([...kept.list]),
+    more_notes: kept && unusual(kept.more, 0),
   } satisfies Written<Omit<ModelInput, 'sampling'>> & { sampling: object });
-}
-
-function noteFields(notes: Notes): Written<ModelInput> {
-  const { list, more } = notes.within(MAX_NOTES_CHARACTERS);
-  return { notes: filled([...list]), more_notes: unusual(more, 0) };
 }
 
 /** Returns what is described of only one kind of request. */
@@ -134,11 +131,9 @@ function promptFields(request: GenerationRequest, card: ModelCard | null): Writt
       return {
         messages: countRoles(messages),
         images: filled(imagesOf(request).map(({ file }) => file)),
-        ...(tools.length > 0 && {
-          tools: tools.length,
-          tool_choice: toolChoice.type,
-          tool_format: card?.toolFormat ?? undefined,
-        }),
+        tools: unusual(tools.length, 0),
+        tool_choice: tools.length === 0 ? undefined : toolChoice.type,
+        tool_format: tools.length === 0 ? undefined : (card?.toolFormat ?? undefined),
         reasoning_effort: reasoningEffort ?? undefined,
         template: card?.architecture.instruct_type ?? undefined,
         template_variables: filled(templateVariables) && describeVariables(templateVariables),
