@@ -6,6 +6,7 @@ import {
   estimatedPromptTokens,
   tokenInputs,
   imagesOf,
+  promptTexts,
   totalChoices,
   type Dialect,
   type CompletionRequest,
@@ -17,7 +18,6 @@ import {
   type EngineEvent,
   type GenerationEvent,
 } from '../core/generation.ts';
-import { promptTokenBounds } from '../core/prompt-bound.ts';
 import { LARGE_JSON, LARGE_LIST, readLargeResponse, writeLargeJson } from '../json/json-thread.ts';
 import { readEmbeddings } from './wire/embedding-reader.ts';
 import { invalidResponse } from '../core/invalid-response.ts';
@@ -810,11 +810,13 @@ function lowerMaxTokens(
   }
   if (traits.defaultsToFullContext.includes(request.kind)) return null;
   if (!HAS_CLOSE_BOUND[request.kind] || contextTokens === null) return undefined;
-  const remaining = contextTokens - Math.max(...promptTokenBounds(request)) - traits.reservedTokens;
+  // A token has at least one byte, and the server may add one token before the text.
+  const longest = Math.max(...promptTexts(request).map((prompt) => Buffer.byteLength(prompt))) + 1;
+  const remaining = contextTokens - longest - traits.reservedTokens;
   return remaining >= 1 && remaining < sent ? remaining : undefined;
 }
 
-/** Whether the bound on the tokens of a prompt is close enough. That of a chat has all that templates may add. */
+/** Whether the texts of the prompts bound their tokens. Templates add to those of a chat. */
 const HAS_CLOSE_BOUND: Readonly<Record<GenerationKind, boolean>> = {
   chat: false,
   text: true,
