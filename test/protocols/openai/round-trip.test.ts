@@ -70,7 +70,8 @@ function partsOf(items: readonly Item[], kind: 'chat' | 'text', choices: number,
     const call = calls[choice] ?? 0;
     calls[choice] = call + 1;
     return [
-      { type: 'tool-call', call, id: each.id, name: each.name, ...counts },
+      // The reader replaces an ID that repeats.
+      { type: 'tool-call', call, id: `${call} ${each.id}`, name: each.name, ...counts },
       ...each.parts.map((text): Part => ({ type: 'tool-arguments', call, text, ...counts })),
     ];
   });
