@@ -94,10 +94,16 @@ export function checkLooseSchema(schema: unknown, path: string): JsonSchema {
 
 /**
  * Returns a caller's schema without upper bounds of lengths and counts that exceed the bounds for grammars and, unless
- * `isStrict`, without unsupported keywords. Adds a note for each. `checkJsonSchema` may still refuse the result.
+ * `isStrict`, without unsupported keywords. Adds a note for each. `checkJsonSchema` may still refuse the result. `text`: the
+ * JSON of the schema.
  */
-export function reducedSchema<T>(schema: T, path: string, notes: Notes, isStrict: boolean): T {
-  const text = JSON.stringify(schema) ?? '';
+export function reducedSchema<T>(
+  schema: T,
+  path: string,
+  notes: Notes,
+  isStrict: boolean,
+  text = JSON.stringify(schema) ?? '',
+): T {
   // A larger schema is refused, so its parts are not visited.
   if (text.length > MAX_SCHEMA_CHARACTERS || (isStrict && !UPPER_BOUND.test(text))) return schema;
   return new SchemaReducer(notes, isStrict).reduce(schema, path) as T; // An object remains an object.
@@ -196,15 +202,17 @@ export function checkStrictSchemas(
   schemas: readonly { path: string; schema: Node }[],
   notes: Notes,
 ): ReadonlyMap<Node, Node> {
+  const texts = schemas.map(({ schema }) => JSON.stringify(schema));
   // Before the first schema is visited, because this takes much less time.
-  if (schemas.reduce((sum, { schema }) => sum + JSON.stringify(schema).length, 0) > MAX_STRICT_CHARACTERS) {
+  if (texts.reduce((sum, { length }) => sum + length, 0) > MAX_STRICT_CHARACTERS) {
     throw tooManyStrict(`${MAX_STRICT_CHARACTERS} characters of JSON`);
   }
   const results = new Map<Node, Node>();
   let nodes = 0;
-  for (const { path, schema } of schemas) {
-    const reduced = reducedSchema(schema, path, notes, true);
-    nodes += checkSchema(reduced, JSON.stringify(reduced), path);
+  for (const [index, { path, schema }] of schemas.entries()) {
+    const text = texts[index] ?? '';
+    const reduced = reducedSchema(schema, path, notes, true, text);
+    nodes += checkSchema(reduced, reduced === schema ? text : JSON.stringify(reduced), path);
     if (nodes > MAX_STRICT_NODES) throw tooManyStrict(`${MAX_STRICT_NODES} schemas`);
     results.set(schema, reduced);
   }
