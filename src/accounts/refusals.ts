@@ -176,7 +176,7 @@ export class RefusalCounts implements AsyncDisposable {
   }
 
   async #write(rows: readonly Row[]): Promise<void> {
-    const values = rows.map((row) => ({ ...row, message: messageOf(row.message) }));
+    const values = rows.map((row) => ({ ...row, message: withoutKeys(row.message) }));
     await this.#database.background
       .insertInto('refusals')
       .values(values)
@@ -205,7 +205,7 @@ function fieldOf(param: string): string {
 }
 
 /** Removes API keys that callers sent in the wrong place, such as the path. */
-function messageOf(message: string): string {
+function withoutKeys(message: string): string {
   return storable(message.replaceAll(/sk-[\w-]+/g, 'sk-…').slice(0, MAX_MESSAGE));
 }
 

@@ -47,8 +47,9 @@ function keepText(_key: string, value: unknown, { source }: { source?: string })
 const INEXACT = /[:,[]\s*(?:-0\s*[,\]}]|-?\d(?:[\d.]{15}|[\d.]*[eE]|\d*\.\d*0\s*[,\]}]|\.000000))/g;
 
 /** Sampling parameters of a body have no text to keep, and are often `1.0`. */
-const SAMPLING = /^(?:temperature|top_p|min_p|\w+_penalty)$/;
-const SAMPLING_AT_END = /"(?:temperature|top_p|min_p|\w+_penalty)"$/;
+const SAMPLING_NAME = String.raw`(?:temperature|top_p|min_p|\w+_penalty)`;
+const SAMPLING = new RegExp(`^${SAMPLING_NAME}$`);
+const SAMPLING_AT_END = new RegExp(`"${SAMPLING_NAME}"$`);
 const MAX_SAMPLING_NAME = 24;
 
 /** Members of a body that models read: schemas and the variables of templates. The service itself reads other numbers. */

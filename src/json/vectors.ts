@@ -1,7 +1,6 @@
 import { endianness } from 'node:os';
 import { JsonBudget } from './json-body.ts';
-import { readCount } from './values.ts';
-import { asList, jsonObject, parseJsonObject, type JsonObject } from './values.ts';
+import { readCount, asList, jsonObject, parseJsonObject, type JsonObject } from './values.ts';
 
 /** The vectors of embeddings on the wire: an array of numbers, or Base64 of numbers in 32 bits, little-endian. */
 

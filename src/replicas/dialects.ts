@@ -1,7 +1,6 @@
 import { IMAGE_MODALITY } from '../core/features.ts';
 import type { Dialect, GenerationRequest } from '../core/generation.ts';
-import { asList, jsonObject, type JsonObject } from '../json/values.ts';
-import { readCount } from '../json/values.ts';
+import { asList, jsonObject, type JsonObject, readCount } from '../json/values.ts';
 import type { ConversationGauges, ModelDescription, ReplicaHealth } from '../engine/engine.ts';
 import type { GaugeSource } from './replica-report.ts';
 

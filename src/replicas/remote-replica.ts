@@ -147,7 +147,7 @@ export class RemoteReplica implements AsyncDisposable {
       }
       this.#state = {
         state: 'down',
-        reason: `its health check failed: ${messageOf(error)}`,
+        reason: `its health check failed: ${rootMessage(error)}`,
         retryInMs: retryMs,
       };
     }
@@ -169,7 +169,7 @@ export class RemoteReplica implements AsyncDisposable {
       } catch (error) {
         if (this.#stop.signal.aborted) return;
         if (this.#reportsLoad)
-          this.#log.info('replica does not report its load', { cause: messageOf(error) });
+          this.#log.info('replica does not report its load', { cause: rootMessage(error) });
         this.#reportsLoad = false;
         this.#gauges = null;
         this.#updateCapacity();
@@ -196,8 +196,8 @@ export class RemoteReplica implements AsyncDisposable {
 }
 
 /** Returns the message of the innermost cause, or its code, because some of Node's errors have no message. */
-function messageOf(error: unknown): string {
+function rootMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.cause instanceof Error) return messageOf(error.cause);
+  if (error.cause instanceof Error) return rootMessage(error.cause);
   return error.message || ('code' in error ? String(error.code) : error.name);
 }

@@ -21,8 +21,7 @@ import {
 import { readErrorBody } from './wire/replica-error.ts';
 import { jsonBody, writeLargeJson } from '../json/json-thread.ts';
 import { readTokenIds } from './wire/response-reader.ts';
-import { readCount } from '../json/values.ts';
-import { parseJsonObject, type JsonObject } from '../json/values.ts';
+import { readCount, parseJsonObject, type JsonObject } from '../json/values.ts';
 import type { Secret } from '../support/secret.ts';
 import { tickEvery, tickMsFor } from '../support/deadline.ts';
 import { asTextRequest, withOutput } from './continuation.ts';

@@ -114,7 +114,7 @@ function recent(isRead: RawBuilder<unknown>, key: RawBuilder<unknown>, sinceMs: 
         else 0 end) as bigint) as tokens,
       '0' as high_pico, '0' as low_pico
     from ledger
-    where ${isRead} and id >= ${firstIdAt(sinceMs)} 
+    where ${isRead} and id >= ${firstIdAt(sinceMs)}
       and (state = 'open' or billed = 1 or http_status between 400 and 499)
     group by 3, 4`;
 }

@@ -1,6 +1,6 @@
 import { type GenerationKind, FINISH_REASONS, IMAGE_DETAILS } from '../../core/generation.ts';
 import { type ErrorCode, ERRORS, errorType } from '../../core/errors.ts';
-import type { EndpointDescription, ModelsDescription, Protocol } from '../../core/protocol.ts';
+import type { EndpointDescription, ModelsDescription, Protocol, ValueBounds } from '../../core/protocol.ts';
 import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, NAME } from './fields.ts';
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
 import type { Field } from '../field.ts';
@@ -23,7 +23,6 @@ import {
   typedGiven,
 } from '../schema-notation.ts';
 import { bodyBounds } from '../../json/json-body.ts';
-import { type ValueBounds } from '../../core/protocol.ts';
 import {
   ANNOTATIONS,
   MAX_SCHEMA_CHARACTERS,

@@ -1,4 +1,4 @@
-import type { ChatRequest } from '../../core/generation.ts';
+import type { ChatRequest, ResponseFormat } from '../../core/generation.ts';
 import type { ParseOptions } from '../../core/protocol.ts';
 import { LARGE_JSON, writeLargeJson } from '../../json/json-thread.ts';
 import { RequestBody } from '../request-body.ts';
@@ -15,7 +15,6 @@ import {
   wrongValue,
   type JsonObject,
 } from '../../json/values.ts';
-import type { ResponseFormat } from '../../core/generation.ts';
 import * as fields from './fields.ts';
 import { parseInput } from './input.ts';
 import { members } from './items.ts';

@@ -117,7 +117,7 @@ function textOf(object: JsonObject, field: string, path: string): string {
   return text;
 }
 
-/** The only parameter of the function that stands for a custom tool. */
+/** A custom tool becomes a function with this one parameter. */
 const INPUT = 'input';
 
 /** A custom tool takes a text. The model calls a function with this text in its only parameter. */
