@@ -4,6 +4,7 @@ import { Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { useRead } from './api/queries.ts';
 import { Button } from './components/button.tsx';
 import { Loaded } from './components/loaded.tsx';
+import { OverlayHost } from './components/overlays.tsx';
 import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
 import { EmptyState } from './components/states.tsx';
@@ -12,7 +13,6 @@ import { PAGES } from './pages.tsx';
 import { ConnectionProvider } from './state/connection.tsx';
 import { ConnectionBanner } from './shell/connection-banner.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
-import { SecretsProvider } from './state/secrets.tsx';
 import { isSignedIn, SessionProvider, type SignedIn } from './state/session.tsx';
 import { Shell } from './shell/shell.tsx';
 
@@ -96,7 +96,7 @@ function Pages({ session, banner }: { session: SignedIn; banner: ReactNode }) {
   useEffect(forgetFirstKey, []);
   return (
     <SessionProvider session={session}>
-      <SecretsProvider key={user.id}>
+      <OverlayHost key={user.id}>
         <Shell banner={banner}>
           <ErrorBoundary path={path}>
             <Suspense fallback={<Waiting />}>
@@ -113,7 +113,7 @@ function Pages({ session, banner }: { session: SignedIn; banner: ReactNode }) {
             </Suspense>
           </ErrorBoundary>
         </Shell>
-      </SecretsProvider>
+      </OverlayHost>
     </SessionProvider>
   );
 }

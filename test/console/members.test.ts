@@ -158,7 +158,19 @@ describe('members', WITH_BROWSER, () => {
     await error.waitFor();
     await email.fill('other@acme.example');
     await error.waitFor({ state: 'detached' });
+  });
+
+  test('what was typed in a form is only dropped after a question', async () => {
+    const dialog = page.getByRole('dialog');
+    const question = page.getByRole('alertdialog', { name: 'Discard what you entered?' });
     await page.keyboard.press('Escape');
+    await question.waitFor();
+    await page.keyboard.press('Escape');
+    await question.waitFor({ state: 'detached' });
+    assert.equal(await dialog.getByLabel('Email').inputValue(), 'other@acme.example');
+    await page.keyboard.press('Escape');
+    await question.getByRole('button', { name: 'Discard' }).click();
+    await dialog.waitFor({ state: 'detached' });
   });
 
   test('an owner learns that a removed member needs an invitation to return', async () => {

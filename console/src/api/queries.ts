@@ -34,7 +34,7 @@ import {
 notifyManager.setScheduler(queueMicrotask);
 
 /** Checks the session after an error that it may explain. */
-function checkSession(error: Error): void {
+export function checkSession(error: Error): void {
   if (error instanceof ApiError && (error.status === 0 || isSessionEnd(error)))
     void queryClient.invalidateQueries({ queryKey: SESSION });
 }

@@ -3,6 +3,7 @@ import { X } from 'lucide-react';
 import { useEffect, useRef, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
+import { OverlayHost } from './overlays.tsx';
 
 interface DialogProps {
   open: boolean;
@@ -95,6 +96,7 @@ export function Dialog({
               {actions}
             </footer>
           )}
+          {open && <OverlayHost />}
         </Base.Popup>
       </Base.Portal>
     </Base.Root>

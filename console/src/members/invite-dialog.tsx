@@ -1,73 +1,55 @@
-import { useId, useState } from 'react';
+import { act } from '../api/act.ts';
 import type { ResponseOf } from '../api/client.ts';
-import { useAction } from '../api/queries.ts';
-import { Dialog, FormActions } from '../components/dialog.tsx';
+import { EditDialog } from '../components/edit-dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
-import { Form, FormError } from '../components/form.tsx';
 import { Select } from '../components/select.tsx';
 import { OneTimeSecret } from '../components/one-time-secret.tsx';
 import { SecretDialog } from '../components/secret-dialog.tsx';
 import { Time } from '../components/time.tsx';
-import { useShowSecret } from '../state/secrets.tsx';
+import { openOverlay } from '../components/overlays.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 interface InviteDialogProps {
   account: { id: string; name: string };
-  open: boolean;
-  onClose: () => void;
   /** Initial role. */
   role?: Role;
-  /** Text of the cancel button. */
+  /** Label of the cancel button. */
   cancel?: string;
+  onClose: () => void;
 }
 
 /** Invites a user to an account and shows the invitation link once. */
-export function InviteDialog({
-  account,
-  open,
-  onClose,
-  role = 'member',
-  cancel = 'Cancel',
-}: InviteDialogProps) {
-  const form = useId();
-  const show = useShowSecret();
-  const invite = useAction('createInvitation', {
-    changes: ['listInvitations'],
-    onSuccess: (created) =>
-      show((close) => <InvitationLink account={account} created={created} onClose={close} />),
-    quiet: true,
-  });
-  const close = () => {
-    // Drops the link from memory.
-    invite.reset();
-    onClose();
-  };
+export function InviteDialog({ account, role = 'member', cancel = 'Cancel', onClose }: InviteDialogProps) {
   return (
-    <Dialog
-      modal
-      open={open}
-      onClose={close}
+    <EditDialog
       title={`Invite a member to ${account.name}`}
       hint="Creates an invitation link that is valid for 7 days."
-      actions={
-        <FormActions
-          form={form}
-          action="Create invitation"
-          busy={invite.isPending}
-          cancel={cancel}
-          onCancel={close}
-        />
-      }
+      action="Create invitation"
+      cancel={cancel}
+      initial={{ email: '', role }}
+      submit={async (wanted) => {
+        const created = await act('createInvitation', { body: { account_id: account.id, ...wanted } });
+        void openOverlay((close) => <InvitationLink account={account} created={created} onClose={close} />);
+      }}
+      onClose={onClose}
     >
-      <InviteForm
-        id={form}
-        role={role}
-        error={invite.error}
-        onInvite={(wanted) =>
-          invite.mutate({ body: { account_id: account.id, ...wanted } }, { onSuccess: close })
-        }
-      />
-    </Dialog>
+      {(draft, set) => (
+        <>
+          <TextField
+            label="Email"
+            type="email"
+            name="email"
+            required
+            autoComplete="off"
+            value={draft.email}
+            onChange={({ target }) => set({ email: target.value })}
+          />
+          <Field label="Role" hint={ROLES[draft.role].meaning}>
+            <Select value={draft.role} onChange={(chosen) => set({ role: chosen })} choices={ROLE_CHOICES} />
+          </Field>
+        </>
+      )}
+    </EditDialog>
   );
 }
 
@@ -96,37 +78,5 @@ function InvitationLink({ account, created, onClose }: InvitationLinkProps) {
         </OneTimeSecret>
       )}
     </SecretDialog>
-  );
-}
-
-interface InviteFormProps {
-  id: string;
-  role: Role;
-  error: ReturnType<typeof useAction<'createInvitation'>>['error'];
-  onInvite: (wanted: { email: string; role: Role }) => void;
-}
-
-function InviteForm({ id, role: first, error, onInvite }: InviteFormProps) {
-  const [email, setEmail] = useState('');
-  const [role, setRole] = useState(first);
-  const submit = () => {
-    onInvite({ email, role });
-  };
-  return (
-    <Form id={id} error={error} onSubmit={submit}>
-      <TextField
-        label="Email"
-        type="email"
-        name="email"
-        required
-        autoComplete="off"
-        value={email}
-        onChange={({ target }) => setEmail(target.value)}
-      />
-      <Field label="Role" hint={ROLES[role].meaning}>
-        <Select value={role} onChange={setRole} choices={ROLE_CHOICES} />
-      </Field>
-      <FormError error={error} />
-    </Form>
   );
 }

@@ -77,13 +77,13 @@ function Account({ account }: { account: Account }) {
         <InvitationsCard accountId={account.id} />
         <AccountAudit accountId={account.id} />
       </div>
-      <InviteDialog
-        account={account}
-        open={query.has('invite')}
-        role={query.get('invite') === 'owner' ? 'owner' : 'member'}
-        cancel={query.get('invite') === 'owner' ? 'Later' : 'Cancel'}
-        onClose={() => change({ invite: null }, { replace: true })}
-      />
+      {query.has('invite') && (
+        <InviteDialog
+          account={account}
+          {...(query.get('invite') === 'owner' && { role: 'owner', cancel: 'Later' })}
+          onClose={() => change({ invite: null }, { replace: true })}
+        />
+      )}
     </Page>
   );
 }

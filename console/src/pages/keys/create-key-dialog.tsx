@@ -8,7 +8,7 @@ import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
-import { useShowSecret } from '../../state/secrets.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
 import { NEW_KEY } from './key-draft.ts';
 import { KeyForm } from './key-form.tsx';
@@ -22,11 +22,10 @@ interface CreateKeyDialogProps {
 /** Creates a key and shows it once. */
 export default function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
   const form = useId();
-  const show = useShowSecret();
   const create = useAction('createKey', {
     changes: ['listKeys'],
     done: ({ name }) => `Key ${name} created`,
-    onSuccess: (created) => show((close) => <CreatedKey created={created} onClose={close} />),
+    onSuccess: (created) => void openOverlay((close) => <CreatedKey created={created} onClose={close} />),
     quiet: true,
   });
   const close = () => {

@@ -1,4 +1,4 @@
-import { useId, useState } from 'react';
+import { useId } from 'react';
 import { Redirect } from 'wouter';
 import type { ItemOf } from '../../api/client.ts';
 import { useAction, useRead } from '../../api/queries.ts';
@@ -12,8 +12,8 @@ import { draftOf } from './key-draft.ts';
 import { KeyDetails } from './key-details.tsx';
 import { KeyForm } from './key-form.tsx';
 import { useKeyRights } from './key-state.tsx';
-import { RevokeKey } from './revoke-key.tsx';
-import { EndPreviousSecret, RotateKey } from './rotate-key.tsx';
+import { revokeKey } from './revoke-key.tsx';
+import { endPreviousSecret, rotateKey } from './rotate-key.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -32,9 +32,6 @@ interface KeyDialogProps {
 export default function KeyDialog({ account, id, listed, editing, onEdit, onClose }: KeyDialogProps) {
   const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
   const form = useId();
-  const [revoking, setRevoking] = useState<Key | null>(null);
-  const [rotating, setRotating] = useState<Key | null>(null);
-  const [ending, setEnding] = useState<Key | null>(null);
   const change = useAction('changeKey', {
     changes: ['listKeys', 'getKey', 'readLimits'],
     done: ({ name }) => `Key ${name} updated`,
@@ -66,9 +63,9 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
         ) : key !== undefined && rights !== null ? (
           <>
             {rights === 'change' && key.purpose === 'api' && (
-              <Button onClick={() => setRotating(key)}>Rotate</Button>
+              <Button onClick={() => void rotateKey(key)}>Rotate</Button>
             )}
-            <Button kind="danger" onClick={() => setRevoking(key)}>
+            <Button kind="danger" onClick={() => revokeKey(key)}>
               Revoke key
             </Button>
           </>
@@ -97,15 +94,12 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
               <KeyDetails
                 apiKey={loaded}
                 onEdit={() => onEdit(true)}
-                onEndPrevious={() => setEnding(loaded)}
+                onEndPrevious={() => endPreviousSecret(loaded)}
               />
             </>
           )
         }
       </Loaded>
-      <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
-      <RotateKey target={rotating} onClose={() => setRotating(null)} />
-      <EndPreviousSecret target={ending} onClose={() => setEnding(null)} />
     </Dialog>
   );
 }

@@ -11,8 +11,8 @@ import { useQueryState } from '../../state/url-query.ts';
 import { KeyFilters, useMatching } from './key-filters.tsx';
 import { KeysTable } from './keys-table.tsx';
 import { useKeyRights } from './key-state.tsx';
-import { RevokeKey, RevokeKeys } from './revoke-key.tsx';
-import { RotateKey } from './rotate-key.tsx';
+import { revokeKey, revokeKeys } from './revoke-key.tsx';
+import { rotateKey } from './rotate-key.tsx';
 import { SelectedKeys } from './selected-keys.tsx';
 import { counted } from '../../format/number.ts';
 
@@ -29,8 +29,6 @@ interface KeysCardProps {
 /** The keys of an account, filtered as set in the URL. */
 export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   const [query, change] = useQueryState();
-  const [revoking, setRevoking] = useState<Key | null>(null);
-  const [rotating, setRotating] = useState<Key | null>(null);
   const usage = useAll('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
   const spend = useMemo(
     () => usage.data && new Map(usage.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
@@ -40,7 +38,6 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   const rightsOf = useKeyRights();
   const revocable = matching.filter((key) => rightsOf(key) !== null);
   const [selected, setSelected] = useState<ReadonlySet<string> | null>(null);
-  const [ending, setEnding] = useState<readonly Key[] | null>(null);
   const isSelecting = selected !== null && state === 'live';
   // Keys that the filters hide, or that were revoked elsewhere, are not selected.
   const chosen = isSelecting ? revocable.filter(({ id }) => selected.has(id)) : [];
@@ -48,6 +45,9 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
     setSelected((before) =>
       before?.has(id) ? before.difference(new Set([id])) : new Set([...(before ?? []), id]),
     );
+  const revokeSelected = async () => {
+    if (await revokeKeys(account.id, chosen)) setSelected(null);
+  };
   const hrefOf = ({ id }: Key) => {
     const to = new URLSearchParams(query);
     to.set('key', id);
@@ -69,7 +69,7 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             shown={revocable}
             selected={chosen}
             onSelect={setSelected}
-            onRevoke={() => setEnding(chosen)}
+            onRevoke={() => void revokeSelected()}
           />
         )}
         {matching.length === 0 ? (
@@ -88,8 +88,8 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
               hrefOf={hrefOf}
               onOpen={({ id }) => change({ key: id })}
               onEdit={({ id }) => change({ key: id, edit: '1' })}
-              onRotate={setRotating}
-              onRevoke={setRevoking}
+              onRotate={(key) => void rotateKey(key)}
+              onRevoke={revokeKey}
               selected={isSelecting ? selected : null}
               onToggle={toggle}
             />
@@ -101,17 +101,6 @@ export function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             </p>
           </>
         )}
-        <RevokeKey target={revoking} onClose={() => setRevoking(null)} />
-        <RevokeKeys
-          accountId={account.id}
-          targets={ending}
-          onClose={() => setEnding(null)}
-          onRevoked={() => {
-            setEnding(null);
-            setSelected(null);
-          }}
-        />
-        <RotateKey target={rotating} onClose={() => setRotating(null)} />
       </Card>
     </div>
   );

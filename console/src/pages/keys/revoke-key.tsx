@@ -1,78 +1,50 @@
 import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction, useRead } from '../../api/queries.ts';
+import { useRead } from '../../api/queries.ts';
 import { Time } from '../../components/time.tsx';
 import { useNow } from '../../components/now.ts';
-import { Confirm } from '../../components/confirm.tsx';
+import { confirm } from '../../components/ask.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { counted } from '../../format/number.ts';
 import { LastUse } from './last-use.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
-interface RevokeKeyProps {
-  /** Null: closed. */
-  target: Key | null;
-  onClose: () => void;
-}
-
 /** Confirms revoking a key and shows its recent use. */
-export function RevokeKey({ target, onClose }: RevokeKeyProps) {
-  const revoke = useAction('revokeKey', {
-    changes: ['listKeys', 'getKey'],
-    done: ({ name }) => `Key ${name} revoked`,
+export function revokeKey(key: Key): void {
+  void confirm({
+    title: `Revoke ${key.name}?`,
+    action: 'Revoke key',
+    children: <Consequences target={key} />,
+    run: () => act('revokeKey', { params: { id: key.id } }, { done: `Key ${key.name} revoked` }),
   });
-  return (
-    <Confirm
-      open={target !== null}
-      onClose={onClose}
-      title={`Revoke ${target?.name ?? 'the key'}?`}
-      action="Revoke key"
-      request={revoke}
-      onConfirm={() => {
-        if (target !== null) revoke.mutate({ params: { id: target.id } }, { onSuccess: onClose });
-      }}
-    >
-      {target !== null && <Consequences target={target} />}
-    </Confirm>
-  );
 }
 
-interface RevokeKeysProps {
-  accountId: string;
-  /** Null: closed. */
-  targets: readonly Key[] | null;
-  onClose: () => void;
-  onRevoked: () => void;
+/** Confirms revoking several keys, and lists those that were used lately. Resolves to whether they were revoked. */
+export function revokeKeys(accountId: string, keys: readonly Key[]): Promise<boolean> {
+  const what = counted(keys.length, 'key');
+  return confirm({
+    title: `Revoke ${what}?`,
+    action: `Revoke ${what}`,
+    children: <RecentUse keys={keys} />,
+    run: () =>
+      act(
+        'revokeKeys',
+        { body: { account_id: accountId, ids: keys.map(({ id }) => id) } },
+        { done: ({ data }) => `${counted(data.length, 'key')} revoked` },
+      ),
+  });
 }
 
 /** How recent uses are pointed out, in milliseconds. */
 const RECENT_MS = 7 * 86_400_000;
 
-/** Confirms revoking several keys, and lists those that were used lately. */
-export function RevokeKeys({ accountId, targets, onClose, onRevoked }: RevokeKeysProps) {
-  const revoke = useAction('revokeKeys', {
-    changes: ['listKeys', 'getKey'],
-    done: ({ data }) => `${counted(data.length, 'key')} revoked`,
-  });
+function RecentUse({ keys }: { keys: readonly Key[] }) {
   const now = useNow(60_000);
-  const keys = targets ?? [];
   const recent = keys.filter(({ last_used_at: at }) => at !== null && Date.parse(at) > now - RECENT_MS);
-  const what = counted(keys.length, 'key');
   return (
-    <Confirm
-      open={targets !== null}
-      onClose={onClose}
-      title={`Revoke ${what}?`}
-      action={`Revoke ${what}`}
-      request={revoke}
-      onConfirm={() =>
-        revoke.mutate(
-          { body: { account_id: accountId, ids: keys.map(({ id }) => id) } },
-          { onSuccess: onRevoked },
-        )
-      }
-    >
+    <>
       {recent.length > 0 ? (
         <>
           <p>
@@ -96,7 +68,7 @@ export function RevokeKeys({ accountId, targets, onClose, onRevoked }: RevokeKey
       <p>
         Within a second, new requests with these keys are refused and running ones end. This cannot be undone.
       </p>
-    </Confirm>
+    </>
   );
 }
 

@@ -1,12 +1,12 @@
 import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Segmented } from '../../components/choices.tsx';
-import { Confirm } from '../../components/confirm.tsx';
+import { confirm } from '../../components/ask.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
 import { OneTimeSecret } from '../../components/one-time-secret.tsx';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Time } from '../../components/time.tsx';
-import { useShowSecret } from '../../state/secrets.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -22,38 +22,35 @@ const CHOICES = [
 
 type Choice = (typeof CHOICES)[number]['value'];
 
-interface RotateKeyProps {
-  /** Null: closed. */
-  target: Key | null;
-  onClose: () => void;
+/** Asks how long the previous secret of a key still works, then shows the new one once. */
+export async function rotateKey(key: Key): Promise<void> {
+  let keeps: Choice = CHOICES[2].value;
+  let rotated: ResponseOf<'rotateKey'> | undefined;
+  await confirm({
+    title: `Rotate ${key.name}?`,
+    action: 'Create new secret',
+    danger: false,
+    children: <Consequences apiKey={key} onChoose={(choice) => (keeps = choice)} />,
+    run: async () => {
+      const expiresAt = keeps === '0' ? null : new Date(Date.now() + Number(keeps)).toISOString();
+      const given = { params: { id: key.id }, body: { previous_expires_at: expiresAt } };
+      rotated = await act('rotateKey', given, {
+        done: `Key ${key.name} rotated`,
+        ifLost: `The response was lost, so ${key.name} may have a new secret that nobody has seen. Look at when it was rotated, and rotate it again if it was.`,
+      });
+      void openOverlay((close) => rotated && <NewSecret rotated={rotated} onClose={close} />);
+    },
+  });
 }
 
-/** Asks how long the previous secret of a key still works, then shows the new one once. */
-export function RotateKey({ target, onClose }: RotateKeyProps) {
+function Consequences({ apiKey, onChoose }: { apiKey: Key; onChoose: (keeps: Choice) => void }) {
   const [keeps, setKeeps] = useState<Choice>(CHOICES[2].value);
-  const show = useShowSecret();
-  const rotate = useAction('rotateKey', {
-    changes: ['listKeys', 'getKey'],
-    done: ({ name }) => `Key ${name} rotated`,
-    onSuccess: (rotated) => show((close) => <NewSecret rotated={rotated} onClose={close} />),
-  });
+  const choose = (choice: Choice) => {
+    setKeeps(choice);
+    onChoose(choice);
+  };
   return (
-    <Confirm
-      open={target !== null}
-      onClose={onClose}
-      title={`Rotate ${target?.name ?? 'the key'}?`}
-      action="Create new secret"
-      danger={keeps === '0'}
-      request={rotate}
-      onConfirm={() => {
-        if (target === null) return;
-        const expiresAt = keeps === '0' ? null : new Date(Date.now() + Number(keeps)).toISOString();
-        rotate.mutate(
-          { params: { id: target.id }, body: { previous_expires_at: expiresAt } },
-          { onSuccess: onClose },
-        );
-      }}
-    >
+    <>
       <p>The key gets a new secret, and keeps its ID, limits and usage.</p>
       <div>
         <p className="mb-1.5 text-xs font-medium">The current secret still works for</p>
@@ -61,17 +58,17 @@ export function RotateKey({ target, onClose }: RotateKeyProps) {
           label="The current secret still works for"
           value={keeps}
           choices={CHOICES}
-          onChange={setKeeps}
+          onChange={choose}
         />
       </div>
       {keeps === '0' && <p>Apps that use the current secret are refused within a second.</p>}
-      {target?.previous != null && (
+      {apiKey.previous !== null && (
         <p>
-          The secret that ends in <code className="font-mono text-xs">{target.previous.last_four}</code>, from
+          The secret that ends in <code className="font-mono text-xs">{apiKey.previous.last_four}</code>, from
           the rotation before, stops working now.
         </p>
       )}
-    </Confirm>
+    </>
   );
 }
 
@@ -142,25 +139,18 @@ export function PreviousSecret({
 }
 
 /** Confirms ending the previous secret of a key. */
-export function EndPreviousSecret({ target, onClose }: RotateKeyProps) {
-  const end = useAction('endPreviousSecret', {
-    changes: ['listKeys', 'getKey'],
-    done: ({ name }) => `The previous secret of ${name} no longer works`,
+export function endPreviousSecret(key: Key): void {
+  void confirm({
+    title: `End the previous secret of ${key.name}?`,
+    action: 'End secret',
+    children: (
+      <p>Within a second, new requests with the secret that ends in {key.previous?.last_four} are refused.</p>
+    ),
+    run: () =>
+      act(
+        'endPreviousSecret',
+        { params: { id: key.id } },
+        { done: `The previous secret of ${key.name} no longer works` },
+      ),
   });
-  return (
-    <Confirm
-      open={target !== null}
-      onClose={onClose}
-      title={`End the previous secret of ${target?.name ?? 'the key'}?`}
-      action="End secret"
-      request={end}
-      onConfirm={() => {
-        if (target !== null) end.mutate({ params: { id: target.id } }, { onSuccess: onClose });
-      }}
-    >
-      <p>
-        Within a second, new requests with the secret that ends in {target?.previous?.last_four} are refused.
-      </p>
-    </Confirm>
-  );
 }

@@ -47,7 +47,7 @@ function Members({ account }: { account: CurrentAccount }) {
         <MembersCard account={account} editable={canManage} />
         {canManage && <InvitationsCard accountId={account.id} />}
       </div>
-      {canManage && <InviteDialog account={account} open={inviting} onClose={() => setInviting(false)} />}
+      {canManage && inviting && <InviteDialog account={account} onClose={() => setInviting(false)} />}
     </Page>
   );
 }

@@ -13,7 +13,7 @@ import { Form, FormError } from '../../components/form.tsx';
 import { saveFile } from '../../components/save-file.ts';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
-import { useShowSecret } from '../../state/secrets.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
 import { ConfirmWithPassword } from './confirm-with-password.tsx';
 
@@ -60,10 +60,9 @@ function TurnedOff() {
 
 function TurnedOn() {
   const [asking, setAsking] = useState<'renew' | 'end' | null>(null);
-  const show = useShowSecret();
   const renew = useAction('renewRecoveryCodes', {
     onSuccess: ({ recovery_codes: codes }) =>
-      show((close) => <RecoveryCodes codes={codes} onClose={close} />),
+      void openOverlay((close) => <RecoveryCodes codes={codes} onClose={close} />),
     quiet: true,
   });
   const end = useAction('endTwoFactor', {
@@ -110,11 +109,11 @@ interface EnrollmentProps {
 /** Enables two-factor authentication: shows the secret, verifies a code, then shows the recovery codes. */
 function Enrollment({ begun, onClose }: EnrollmentProps) {
   const form = useId();
-  const show = useShowSecret();
   const confirm = useAction('confirmTwoFactor', {
     changes: ['getSession'],
     done: 'Two-factor authentication enabled',
-    onSuccess: () => show((close) => <RecoveryCodes codes={begun.recovery_codes} onClose={close} />),
+    onSuccess: () =>
+      void openOverlay((close) => <RecoveryCodes codes={begun.recovery_codes} onClose={close} />),
     quiet: true,
   });
   return (

@@ -1,0 +1,62 @@
+import { AlertDialog } from '@base-ui/react/alert-dialog';
+import { useState, type ReactNode } from 'react';
+import { orToast } from '../api/act.ts';
+import { Button } from './button.tsx';
+import { openOverlay } from './overlays.tsx';
+
+interface Question {
+  /** A question. */
+  title: string;
+  /** Consequences of the action. */
+  children: ReactNode;
+  /** The verb on the button, never "OK". */
+  action: string;
+  danger?: boolean;
+  /** The action. The question stays open while it runs and after it fails, with the error as a toast. */
+  run?: () => Promise<unknown>;
+}
+
+/**
+ * Asks for confirmation of an action. Resolves to true if it was confirmed and, with `run`, has succeeded. If the user
+ * closes the question before that, the action goes on without it.
+ */
+export async function confirm(question: Question): Promise<boolean> {
+  return (await openOverlay<boolean>((close) => <Confirm {...question} close={close} />)) ?? false;
+}
+
+function Confirm({
+  title,
+  children,
+  action,
+  danger = true,
+  run,
+  close,
+}: Question & { close: (confirmed: boolean) => void }) {
+  const [busy, setBusy] = useState(false);
+  const onConfirm = async () => {
+    setBusy(true);
+    if (run === undefined || (await orToast(run()))) close(true);
+    setBusy(false);
+  };
+  return (
+    <AlertDialog.Root open onOpenChange={(isOpen) => !isOpen && close(false)}>
+      <AlertDialog.Portal>
+        <AlertDialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
+        <AlertDialog.Popup className="fixed inset-x-4 top-1/2 z-40 mx-auto max-w-md -translate-y-1/2 rounded-2xl border border-line bg-raised p-5 shadow-popup outline-none sm:p-6">
+          <AlertDialog.Title className="text-base font-semibold tracking-tight break-words">
+            {title}
+          </AlertDialog.Title>
+          <AlertDialog.Description render={<div />} className="mt-2 space-y-2 text-sm text-ink-2">
+            {children}
+          </AlertDialog.Description>
+          <footer className="mt-6 flex flex-wrap justify-end gap-2">
+            <Button onClick={() => close(false)}>Cancel</Button>
+            <Button kind={danger ? 'danger' : 'primary'} busy={busy} onClick={() => void onConfirm()}>
+              {action}
+            </Button>
+          </footer>
+        </AlertDialog.Popup>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  );
+}

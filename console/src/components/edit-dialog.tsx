@@ -1,0 +1,124 @@
+import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
+import { ApiError } from '../api/client.ts';
+import { notify } from '../notify.ts';
+import { confirm } from './ask.tsx';
+import { Dialog, FormActions } from './dialog.tsx';
+import type { FieldErrors } from './field-errors.ts';
+import { Form, FormError } from './form.tsx';
+
+interface EditDialogProps<Draft extends object> {
+  title: ReactNode;
+  /** One line below the title. */
+  hint?: ReactNode;
+  /** Label of the submit button. */
+  action: string;
+  danger?: boolean;
+  /** Label of the cancel button. */
+  cancel?: string;
+  size?: 'small' | 'medium' | 'large';
+  side?: boolean;
+  /** The values of the fields at first. Later values are ignored. */
+  initial: Draft;
+  /** Returns the invalid fields. */
+  check?: (draft: Draft) => FieldErrors;
+  /**
+   * Makes the change. `changed` has the values that differ from the initial ones, so that a change that somebody else
+   * made in the meantime to another value is kept. The dialog shows the `ApiError`, at the field that it is about.
+   */
+  submit: (draft: Draft, changed: Partial<Draft>) => Promise<unknown>;
+  /** Called after success, and when the user leaves; what was typed is then only dropped after a question. */
+  onClose: () => void;
+  /** Shows an error that is not about a field. Default: its message. */
+  failure?: (error: ApiError) => ReactNode;
+  children: (draft: Draft, set: (values: Partial<Draft>) => void) => ReactNode;
+}
+
+/** A dialog with a form. Mounted only while it is open, which drops what was typed. */
+export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) {
+  const {
+    title,
+    hint,
+    action,
+    danger = false,
+    cancel = 'Cancel',
+    size = 'small',
+    side = false,
+    check,
+    submit,
+    onClose,
+  } = props;
+  const form = useId();
+  const [initial] = useState(props.initial);
+  const [draft, setDraft] = useState(initial);
+  const [errors, setErrors] = useState<FieldErrors>({});
+  const [error, setError] = useState<ApiError | null>(null);
+  const [busy, setBusy] = useState(false);
+  const changed = changesOf(initial, draft);
+  const isOpen = useRef(true);
+  useEffect(() => {
+    isOpen.current = true;
+    return () => void (isOpen.current = false);
+  }, []);
+  const leave = async () => {
+    const isKept =
+      !busy &&
+      Object.keys(changed).length > 0 &&
+      !(await confirm({
+        title: 'Discard what you entered?',
+        action: 'Discard',
+        children: <p>It has not been saved.</p>,
+      }));
+    if (!isKept) onClose();
+  };
+  const save = async () => {
+    const invalid = check?.(draft) ?? {};
+    setErrors(invalid);
+    if (Object.keys(invalid).length > 0) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await submit(draft, changed);
+      if (isOpen.current) onClose();
+    } catch (thrown) {
+      if (!(thrown instanceof ApiError)) throw thrown;
+      if (isOpen.current) setError(thrown);
+      else notify.error(thrown.message);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      modal
+      open
+      side={side}
+      size={size}
+      title={title}
+      hint={hint}
+      onClose={() => void leave()}
+      actions={
+        <FormActions
+          form={form}
+          action={action}
+          busy={busy}
+          danger={danger}
+          cancel={cancel}
+          onCancel={() => void leave()}
+        />
+      }
+    >
+      <Form id={form} error={error} errors={errors} onSubmit={() => void save()}>
+        {props.children(draft, (values) => setDraft((now) => ({ ...now, ...values })))}
+        {error !== null && props.failure !== undefined ? props.failure(error) : <FormError error={error} />}
+      </Form>
+    </Dialog>
+  );
+}
+
+/** Returns the values of `after` that differ from those of `before`, compared as JSON. */
+function changesOf<Draft extends object>(before: Draft, after: Draft): Partial<Draft> {
+  const changed = (Object.keys(after) as (keyof Draft)[]).filter(
+    (name) => JSON.stringify(after[name]) !== JSON.stringify(before[name]),
+  );
+  return Object.fromEntries(changed.map((name) => [name, after[name]])) as Partial<Draft>;
+}
