@@ -161,7 +161,7 @@ describe('members', WITH_BROWSER, () => {
   });
 
   test('what was typed in a form is only dropped after a question', async () => {
-    const dialog = page.getByRole('dialog');
+    const dialog = page.getByRole('dialog', { name: /^Invite a member/ });
     const question = page.getByRole('alertdialog', { name: 'Discard what you entered?' });
     await page.keyboard.press('Escape');
     await question.waitFor();
