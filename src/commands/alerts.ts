@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import { recordAudit } from '../accounts/audit.ts';
 import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { sendTest } from '../alerts/alerts.ts';
@@ -12,6 +12,7 @@ import { SILENT } from '../support/log.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { commandLineActor, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
+import { wholeNumber } from './whole-number.ts';
 
 /** `sluice alerts …`: reads and changes the database directly, with or without a running service. */
 export function register(program: Command): void {
@@ -19,7 +20,12 @@ export function register(program: Command): void {
   alerts
     .command('list')
     .description('List alerts, newest first.')
-    .option('--limit <count>', `maximum number of alerts, up to ${MAX_PAGE}`, parseCount, DEFAULT_PAGE)
+    .option(
+      '--limit <count>',
+      `maximum number of alerts, up to ${MAX_PAGE}`,
+      wholeNumber(1, MAX_PAGE),
+      DEFAULT_PAGE,
+    )
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} alerts list`)
     .action(list);
@@ -34,7 +40,7 @@ export function register(program: Command): void {
     .command('silence')
     .description('Send no messages about a type of alerts, or about one alert, for a time.')
     .argument('<target>', 'type of alerts, such as `disk_low`, or ID of an alert')
-    .requiredOption('--hours <hours>', 'for how long, from 1 to 8760', parseHours)
+    .requiredOption('--hours <hours>', 'for how long, from 1 to 8760', wholeNumber(1, 8760))
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} alerts silence disk_low --hours 24`)
     .action(silence);
   alerts
@@ -108,20 +114,4 @@ async function unsilence(target: string): Promise<void> {
 /** IDs of alerts contain hyphens, types do not. */
 function targetOf(text: string): SilenceTarget {
   return isAlertType(text) || !text.includes('-') ? { type: text } : { alertId: text };
-}
-
-function parseCount(text: string): number {
-  return parseWhole(text, MAX_PAGE);
-}
-
-function parseHours(text: string): number {
-  return parseWhole(text, 8760);
-}
-
-function parseWhole(text: string, max: number): number {
-  const value = Number(text);
-  if (!/^\d{1,5}$/.test(text) || value < 1 || value > max) {
-    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
-  }
-  return value;
 }

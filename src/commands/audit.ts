@@ -1,10 +1,11 @@
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import { listAudit, type AuditRow } from '../accounts/audit.ts';
 import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { everyItem } from '../accounts/page.ts';
 import { auditJson } from '../http/api/json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
+import { wholeNumber } from './whole-number.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice audit list`: prints the audit log. */
@@ -15,7 +16,12 @@ export function register(program: Command): void {
     .command('list')
     .description('List changes, newest first.')
     .option('--account <account>', 'only changes to this account and its keys')
-    .option('--limit <count>', `maximum number of entries, up to ${MAX_PAGE}`, parseCount, DEFAULT_PAGE)
+    .option(
+      '--limit <count>',
+      `maximum number of entries, up to ${MAX_PAGE}`,
+      wholeNumber(1, MAX_PAGE),
+      DEFAULT_PAGE,
+    )
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} audit list --account default`)
     .action(list);
@@ -45,12 +51,4 @@ async function list(flags: { account?: string; limit: number; json?: true }): Pr
       detail,
     ]),
   );
-}
-
-function parseCount(text: string): number {
-  const count = Number(text);
-  if (!/^\d{1,5}$/.test(text) || count < 1 || count > MAX_PAGE) {
-    throw new InvalidArgumentError(`Expected a whole number from 1 to ${MAX_PAGE}.`);
-  }
-  return count;
 }

@@ -10,6 +10,7 @@ import { serveEngine, type EngineServerOptions } from '../engine/server.ts';
 import { openLog } from '../support/log.ts';
 import { Secret } from '../support/secret.ts';
 import { exitOnSignals } from './interruptible.ts';
+import { wholeNumber } from './whole-number.ts';
 import { messageOf } from '../support/thrown.ts';
 
 export interface ServeFlags {
@@ -49,23 +50,27 @@ function registerLlama(parent: Command): void {
     .option(
       '--slots <count>',
       'number of requests that generate at the same time (default: at most 8, depending on model and memory)',
-      positiveInteger,
+      wholeNumber(1),
     )
     .option(
       '--context-tokens <count>',
       'context length of each slot (default: depends on model and memory)',
-      wholeNumber,
+      wholeNumber(0),
     )
     .option(
       '--conversation-cache-bytes <count>',
       'maximum size of the files of conversations that lost their slot; 0: none are kept (default: a tenth of what is free)',
-      wholeNumber,
+      wholeNumber(0, Number.MAX_SAFE_INTEGER),
     )
     .option(
       '--conversation-cache-directory <path>',
       'directory for these files (default: a RAM disk with room, otherwise the directory for temporary files)',
     )
-    .option('--threads <count>', 'CPU threads (default: physical cores within the cgroup quota)', wholeNumber)
+    .option(
+      '--threads <count>',
+      'CPU threads (default: physical cores within the cgroup quota)',
+      wholeNumber(0),
+    )
     .addOption(
       new Option('--kv-cache <type>', 'how keys and values are stored (default: f16)').choices(KV_CACHES),
     )
@@ -112,7 +117,7 @@ export function withServeOptions(command: Command): Command {
       'environment variable with the API key that requests must send (default: no key)',
       readKey,
     )
-    .option('--choices <count>', 'maximum number of choices per request', positiveInteger, 16);
+    .option('--choices <count>', 'maximum number of choices per request', wholeNumber(1), 16);
 }
 
 /**
@@ -149,21 +154,11 @@ function readKey(name: string): Secret {
   return new Secret(value);
 }
 
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
-  return Number(text);
-}
-
 function portNumber(text: string): number {
   if (!isPort(text)) throw new InvalidArgumentError(`Expected ${PORT_FORM}.`);
   return Number(text);
 }
 
-function positiveInteger(text: string): number {
-  if (wholeNumber(text) === 0) throw new InvalidArgumentError('Expected at least 1.');
-  return Number(text);
-}
-
 function layers(text: string): number | 'auto' {
-  return text === 'auto' ? text : wholeNumber(text);
+  return text === 'auto' ? text : wholeNumber(0)(text);
 }

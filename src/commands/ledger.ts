@@ -10,6 +10,7 @@ import { MAX_MS, MAX_TOKENS } from '../http/api/contract/request-filters.ts';
 import { moment } from '../http/api/contract/schemas.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine } from './output.ts';
+import { wholeNumber } from './whole-number.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice ledger export`: streams the rows of the ledger. */
@@ -27,16 +28,16 @@ export function register(program: Command): void {
     .option('--to <moment>', 'requests that started before this time', parseMoment)
     .option('--account <account>', 'only requests of this account')
     .option('--client <client>', 'only requests of this client, such as `OpenAI Python`')
-    .option('--min-duration-ms <ms>', 'only requests that took at least this long', parseCount(MAX_MS))
+    .option('--min-duration-ms <ms>', 'only requests that took at least this long', wholeNumber(1, MAX_MS))
     .option(
       '--min-ttft-ms <ms>',
       'only requests whose first token took at least this long',
-      parseCount(MAX_MS),
+      wholeNumber(1, MAX_MS),
     )
     .option(
       '--min-tokens <count>',
       'only requests with at least this many prompt and completion tokens',
-      parseCount(MAX_TOKENS),
+      wholeNumber(1, MAX_TOKENS),
     )
     .option('--min-cost-usd <usd>', 'only requests that cost at least this much', parseUsd)
     .addOption(new Option('--note <note>', 'only requests with this note').choices(NOTE_NAMES))
@@ -107,15 +108,6 @@ function parseMoment(text: string): number {
   throw new InvalidArgumentError(
     'Expected a UTC day such as 2026-11-21, or a time such as 2026-11-21T16:11:48Z.',
   );
-}
-
-/** Returns a parser of whole numbers from 1. It throws commander's error. */
-function parseCount(max: number): (text: string) => number {
-  return (text) => {
-    const count = /^\d+$/.test(text) ? Number(text) : 0;
-    if (count >= 1 && count <= max) return count;
-    throw new InvalidArgumentError(`Expected a whole number from 1 to ${max}.`);
-  };
 }
 
 /** Converts USD to pico-dollars. Throws commander's error. */

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import { availableMemory, planMemory, totalBytes } from '../models/memory.ts';
 import { loadConfig } from '../config/load.ts';
 import { ServiceError } from '../core/errors.ts';
@@ -14,6 +14,7 @@ import { download, MODEL_NAMES, openBar, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';
 import { formatBytes } from './progress-bar.ts';
 import { PROGRAM } from '../support/program-name.ts';
+import { wholeNumber } from './whole-number.ts';
 
 /** `sluice models …`: manages model files and added models in the data directory, with or without a running service. */
 export function register(program: Command): void {
@@ -33,8 +34,8 @@ export function register(program: Command): void {
     .option('--prompt-price <usd>', 'USD per million prompt tokens (default: 0)')
     .option('--cached-price <usd>', 'USD per million cached prompt tokens (default: the prompt price)')
     .option('--completion-price <usd>', 'USD per million completion tokens (default: 0)')
-    .option('--context-tokens <number>', 'context length of each slot', wholeNumber)
-    .option('--slots <number>', 'number of requests that generate at the same time', wholeNumber)
+    .option('--context-tokens <number>', 'context length of each slot', wholeNumber(0))
+    .option('--slots <number>', 'number of requests that generate at the same time', wholeNumber(0))
     .option('--keep', 'keep the model in memory: do not unload it for other models or when it is not used')
     .addHelpText(
       'after',
@@ -105,11 +106,6 @@ async function add(source: string, flags: AddFlags): Promise<void> {
       await download(store, name, signal);
     });
   });
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
-  return Number(text);
 }
 
 async function pull(name: string, flags: { json?: true }): Promise<void> {
