@@ -1,11 +1,13 @@
 import { sql } from 'kysely';
 import { halfSums, wholeSum } from '../accounts/ledger/cost.ts';
 import { dayOf } from '../accounts/ledger/days.ts';
-import { endOf } from '../accounts/limits/calendar.ts';
-import { KINDS } from '../accounts/limits/kinds.ts';
-import { nanoOfPico, nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
+import { calendarAt, windowsOf } from '../accounts/ledger/history.ts';
+import { CALENDAR, periodAround } from '../accounts/limits/calendar.ts';
+import { sumHistory } from '../accounts/limits/history.ts';
+import type { HistoryEntry } from '../accounts/limits/limiter.ts';
+import { nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
 import type { Plans } from '../accounts/plans.ts';
-import type { LimitName, PlanLimits } from '../config/plan.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { conditionOf, type Condition } from './types.ts';
 
@@ -20,20 +22,6 @@ const DAY_MS = 86_400_000;
 /** The share of a budget at which its first alert fires. */
 const FIRST_SHARE = 0.8;
 
-/** The usage of an account in the current UTC day and month, for one model or all. */
-export interface PeriodUsage {
-  dayTokens: number;
-  monthTokens: number;
-  monthPico: bigint;
-}
-
-export interface AccountUsage {
-  id: string;
-  name: string;
-  /** By model. */
-  models: ReadonlyMap<string, PeriodUsage>;
-}
-
 /** Returns the conditions of the budgets of these accounts. Accounts that are not active have none. */
 export async function budgetConditions(
   database: Pick<Database, 'reports'>,
@@ -44,9 +32,9 @@ export async function budgetConditions(
   const found: Condition[] = [];
   for (let start = 0; start < accountIds.length; start += ACCOUNTS) {
     const accounts = await readUsage(database, accountIds.slice(start, start + ACCOUNTS), now);
-    for (const { plan, ...account } of accounts) {
+    for (const { plan, usage, ...account } of accounts) {
       const limits = plans.of(plan)?.limits;
-      if (limits !== undefined) found.push(...budgetsOf(account, limits, now));
+      if (limits !== undefined) found.push(...budgetsOf(account, usage, limits, now));
     }
   }
   return found;
@@ -54,39 +42,37 @@ export async function budgetConditions(
 
 /** Returns the conditions of the budgets of an account. What running requests have reserved does not count. */
 export function budgetsOf(
-  account: AccountUsage,
+  account: { id: string; name: string },
+  usage: readonly HistoryEntry[],
   { models = {}, ...all }: PlanLimits,
   now: number,
 ): Condition[] {
-  const scopes: [model: string | null, limits: Omit<PlanLimits, 'models'>, usage: PeriodUsage][] = [
-    [null, all, total([...account.models.values()])],
-    ...Object.entries(models).map(
-      ([model, limits]) =>
-        [model, limits, total([account.models.get(model) ?? NONE])] as (typeof scopes)[number],
-    ),
+  const scopes: [model: string | null, limits: Omit<PlanLimits, 'models'>][] = [
+    [null, all],
+    ...Object.entries(models),
   ];
-  return scopes.flatMap(([model, limits, usage]) =>
-    KINDS.flatMap(({ name: limit, unit, window }) => {
+  return scopes.flatMap(([model, limits]) =>
+    sumHistory(usage, null, model).flatMap(({ kind: { name: limit, unit, window }, settled: used }) => {
       const configured = limits[limit];
-      if (configured === undefined || (window !== 'day' && window !== 'month')) return [];
+      if (configured === undefined || window === 'minute' || window === 'running') return [];
       const bound = typeof configured === 'string' ? nanoOfUsd(configured) : configured;
-      const used = amountOf(usage, limit);
       if (used < FIRST_SHARE * bound) return [];
-      const period = new Date(now).toISOString().slice(0, window === 'day' ? 10 : 7);
+      const { fromMs, toMs } = periodAround(window, now);
+      const period = new Date(fromMs).toISOString().slice(0, window === 'month' ? 7 : 10);
       const text = (amount: number) =>
         unit === 'usd' ? `$${usdOfNano(amount)}` : `${amount.toLocaleString('en-US')} ${unit}`;
+      const budget = `${CALENDAR[window].adjective} ${unit === 'usd' ? 'budget' : unit}`;
       return [
         conditionOf(
           used >= bound ? 'budget_100' : 'budget_80',
           `${account.id}:${limit}:${model ?? ''}:${period}`,
           {
             accountName: account.name,
-            limit,
-            model,
+            budget: model === null ? budget : `${budget} for ${model}`,
             used: text(used),
             bound: text(bound),
             percent: bound === 0 ? 100 : Math.floor((100 * used) / bound),
-            resetsAt: endOf(window, now),
+            resetsAt: toMs,
           },
         ),
       ];
@@ -99,33 +85,11 @@ export function accountOfBudget(condition: string): string | null {
   return /^budget_(?:80|100):([^:]+):/.exec(condition)?.[1] ?? null;
 }
 
-const NONE: PeriodUsage = { dayTokens: 0, monthTokens: 0, monthPico: 0n };
-
-function total(all: readonly PeriodUsage[]): PeriodUsage {
-  return all.reduce(
-    (sum, each) => ({
-      dayTokens: sum.dayTokens + each.dayTokens,
-      monthTokens: sum.monthTokens + each.monthTokens,
-      monthPico: sum.monthPico + each.monthPico,
-    }),
-    NONE,
-  );
-}
-
-/** In the unit in which the limit counts: tokens or nano-dollars. */
-function amountOf({ dayTokens, monthTokens, monthPico }: PeriodUsage, limit: LimitName): number {
-  if (limit === 'usdPerMonth') return nanoOfPico(monthPico);
-  return limit === 'tokensPerDay' ? dayTokens : monthTokens;
-}
-
 async function readUsage(
   { reports }: Pick<Database, 'reports'>,
   accountIds: readonly string[],
   now: number,
-): Promise<(AccountUsage & { plan: string | null })[]> {
-  const date = new Date(now);
-  const today = dayOf(now);
-  const firstDay = dayOf(Date.UTC(date.getUTCFullYear(), date.getUTCMonth()));
+): Promise<{ id: string; name: string; plan: string | null; usage: HistoryEntry[] }[]> {
   const accounts = await reports
     .selectFrom('accounts')
     .select(['id', 'name', 'plan'])
@@ -133,35 +97,32 @@ async function readUsage(
     .where('status', '=', 'active')
     .execute();
   if (accounts.length === 0) return [];
+  const { fromMs, toMs, windows } = calendarAt(now);
   const { rows } = await sql<{
     account_id: string;
     model: string;
-    day_tokens: string;
-    month_tokens: string;
+    windows: string;
+    tokens: string;
     high_pico: string;
     low_pico: string;
   }>`
-    select account_id, model,
-      cast(sum(case when day = ${today} then billed_tokens else 0 end) as text) as day_tokens,
-      cast(sum(billed_tokens) as text) as month_tokens, ${sql.raw(halfSums('cost_pico'))}
+    select account_id, model, ${windows(sql`day`)}, cast(sum(billed_tokens) as text) as tokens,
+      ${sql.raw(halfSums('cost_pico'))}
     from usage_days
-    where account_id in (${sql.join(accounts.map(({ id }) => id))}) and day between ${firstDay} and ${today}
-    group by account_id, model`.execute(reports);
+    where account_id in (${sql.join(accounts.map(({ id }) => id))}) and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
+    group by 1, 2, 3`.execute(reports);
   const ofAccount = Map.groupBy(rows, ({ account_id: id }) => id);
-  return accounts.map(({ id, name, plan }) => ({
-    id,
-    name,
-    plan,
-    models: new Map(
-      (ofAccount.get(id) ?? []).map((row) => [
-        row.model,
-        {
-          dayTokens: Number(row.day_tokens),
-          monthTokens: Number(row.month_tokens),
-          monthPico: wholeSum(row),
-        },
-      ]),
-    ),
+  return accounts.map((account) => ({
+    ...account,
+    usage: (ofAccount.get(account.id) ?? []).map((row) => ({
+      keyId: '',
+      model: row.model,
+      state: 'settled',
+      windows: windowsOf(row.windows),
+      requests: 0,
+      tokens: Number(row.tokens),
+      pico: wholeSum(row),
+    })),
   }));
 }
 

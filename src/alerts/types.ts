@@ -1,14 +1,12 @@
 import type { AlertTypeName } from '../config/alerts.ts';
-import type { LimitName } from '../config/plan.ts';
 
 type Severity = 'warning' | 'critical';
 
 /** A budget of an account: its limit for a calendar period. */
 interface BudgetFacts {
   accountName: string;
-  limit: LimitName;
-  /** Null: all models. */
-  model: string | null;
+  /** Names it, such as `monthly tokens for acme/small`. */
+  budget: string;
   /** With their unit. */
   used: string;
   bound: string;
@@ -56,8 +54,7 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     description: 'An account has used 80% of a limit per day or month. Once per period.',
     sendsResolved: false,
     once: true,
-    title: ({ accountName, percent, ...facts }) =>
-      `${accountName} has used ${percent}% of its ${budgetName(facts)}`,
+    title: ({ accountName, percent, budget }) => `${accountName} has used ${percent}% of its ${budget}`,
     text: (facts) =>
       `${facts.used} of ${facts.bound} are used. A request that may use more than the rest is refused. It resets at ${isoTime(facts.resetsAt)}.`,
   },
@@ -66,7 +63,7 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     description: 'An account has used up a limit per day or month. Once per period.',
     sendsResolved: false,
     once: true,
-    title: ({ accountName, ...facts }) => `${accountName} has used up its ${budgetName(facts)}`,
+    title: ({ accountName, budget }) => `${accountName} has used up its ${budget}`,
     text: (facts) =>
       `${facts.used} of ${facts.bound} are used, and requests are refused with \`insufficient_quota\`. The budget resets at ${isoTime(facts.resetsAt)}. Move the account to another plan if it needs more.`,
   },
@@ -199,19 +196,6 @@ export function conditionOf<Type extends AlertTypeName>(
     title: oneLine(title(facts)).slice(0, MAX_TITLE),
     text: text(facts).slice(0, MAX_TEXT),
   };
-}
-
-const LIMIT_TEXTS: Readonly<Record<LimitName, string>> = {
-  requestsPerMinute: 'requests per minute',
-  tokensPerMinute: 'tokens per minute',
-  requestsInFlight: 'concurrent requests',
-  tokensPerDay: 'daily tokens',
-  tokensPerMonth: 'monthly tokens',
-  usdPerMonth: 'monthly budget',
-};
-
-function budgetName({ limit, model }: Pick<BudgetFacts, 'limit' | 'model'>): string {
-  return model === null ? LIMIT_TEXTS[limit] : `${LIMIT_TEXTS[limit]} for ${model}`;
 }
 
 /** Formats Unix milliseconds as ISO 8601 in UTC, to the second. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { accountOfBudget, budgetsOf, type PeriodUsage } from '../../src/alerts/account-conditions.ts';
+import { accountOfBudget, budgetsOf } from '../../src/alerts/account-conditions.ts';
 import { HOST, InstanceConditions, type Observation, type ReplicaView } from '../../src/alerts/conditions.ts';
 import { Traffic } from '../../src/alerts/traffic.ts';
 import { ALERTS, conditionOf } from '../../src/alerts/types.ts';
@@ -155,31 +155,41 @@ test('errors are counted per model and in total, and refused requests and discon
 });
 
 test('a budget has at most one condition, which depends only on the share that is used', () => {
-  const usage = fc.record({
-    dayTokens: fc.nat(2000),
-    monthTokens: fc.nat(2000),
-    monthPico: fc.bigInt({ min: 0n, max: 3_000_000_000_000n }),
+  const entry = fc.record({
+    keyId: fc.constant(''),
+    model: fc.constantFrom('a/b', 'c/d'),
+    state: fc.constant('settled' as const),
+    windows: fc.constantFrom(['day', 'month'] as const, ['month'] as const),
+    requests: fc.constant(0),
+    tokens: fc.nat(1000),
+    pico: fc.bigInt({ min: 0n, max: 1_500_000_000_000n }),
   });
   fc.assert(
-    fc.property(fc.dictionary(fc.constantFrom('a/b', 'c/d'), usage), (models) => {
-      const account = { id: 'acct_1', name: 'Acme', models: new Map(Object.entries(models)) };
+    fc.property(fc.array(entry, { maxLength: 4 }), (usage) => {
+      const account = { id: 'acct_1', name: 'Acme' };
       const limits = {
         tokensPerDay: 1000,
         usdPerMonth: '2',
         requestsPerMinute: 1,
         models: { 'a/b': { tokensPerMonth: 1000 } },
       };
-      const keys = budgetsOf(account, limits, NOW).map(({ key }) => key);
-      const sum = (read: (each: PeriodUsage) => number) =>
-        Object.values(models).reduce((total, each) => total + read(each), 0);
+      const keys = budgetsOf(account, usage, limits, NOW).map(({ key }) => key);
+      const tokens = (window: 'day' | 'month', of = usage) =>
+        of.reduce((sum, each) => sum + (each.windows.some((one) => one === window) ? each.tokens : 0), 0);
       const expected = (share: number, subject: string) =>
         share < 0.8 ? [] : [`budget_${share >= 1 ? 100 : 80}:acct_1:${subject}`];
-      const usd = Object.values(models).reduce((total, each) => total + each.monthPico, 0n);
+      const usd = usage.reduce((sum, { pico }) => sum + pico, 0n);
       assert.deepEqual(keys, [
-        ...expected(sum(({ dayTokens }) => dayTokens) / 1000, 'tokensPerDay::2026-11-23'),
+        ...expected(tokens('day') / 1000, 'tokensPerDay::2026-11-23'),
         // Money is rounded up to nano-dollars.
         ...expected(Number((usd + 999n) / 1000n) / 2e9, 'usdPerMonth::2026-11'),
-        ...expected((models['a/b']?.monthTokens ?? 0) / 1000, 'tokensPerMonth:a/b:2026-11'),
+        ...expected(
+          tokens(
+            'month',
+            usage.filter(({ model }) => model === 'a/b'),
+          ) / 1000,
+          'tokensPerMonth:a/b:2026-11',
+        ),
       ]);
       for (const key of keys) assert.equal(accountOfBudget(key), 'acct_1');
     }),

@@ -1,6 +1,7 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
+import { CALENDAR_WINDOWS, periodAround } from '../limits/calendar.ts';
 import type { HistoryEntry, UsageHistory, UsageHolders } from '../limits/limiter.ts';
 import { halfSums, wholeSum } from './cost.ts';
 import { dayOf } from './days.ts';
@@ -13,13 +14,35 @@ export function openUsageHistory(database: Database): UsageHistory {
 
 interface UsageRow extends RecentUsage {
   state: HistoryEntry['state'];
-  period: keyof typeof WINDOWS;
+  /** With a space after each. */
+  windows: string;
   high_pico: string;
   low_pico: string;
 }
 
-/** The windows in which the rows of a query count. */
-const WINDOWS = { recent: ['minute'], today: ['day', 'month'], month: ['month'] } as const;
+/** The calendar periods of a time, in Unix milliseconds: from their first start to their last end. */
+export function calendarAt(atMs: number) {
+  const periods = CALENDAR_WINDOWS.map((window) => ({ window, ...periodAround(window, atMs) }));
+  return {
+    fromMs: Math.min(...periods.map(({ fromMs }) => fromMs)),
+    toMs: Math.max(...periods.map(({ toMs }) => toMs)),
+    /** SQL for the windows in which a day counts, for `windowsOf`. */
+    windows: (day: RawBuilder<unknown>) =>
+      sql`${sql.join(
+        periods.map(
+          ({ window, fromMs, toMs }) =>
+            sql`case when ${day} >= ${dayOf(fromMs)} and ${day} < ${dayOf(toMs)} then ${sql.lit(`${window} `)} else '' end`,
+        ),
+        sql` || `,
+      )} as windows`,
+  };
+}
+
+/** Converts the names of windows, with a space after each. */
+export function windowsOf(names: string): HistoryEntry['windows'] {
+  // From `calendarAt`, or `minute `.
+  return names.trimEnd().split(' ') as HistoryEntry['windows'][number][];
+}
 
 /**
  * A single statement reads one snapshot, so a request that ends during the read is either open or ended, never both.
@@ -36,29 +59,24 @@ async function read(
   const isRead = otherKeys
     ? sql`account_id = ${accountId}`
     : sql`account_id = ${accountId} and ${isSeparate}`;
-  const today = dayOf(atMs);
-  const at = new Date(atMs);
-  const month = [0, 1].map((ahead) => Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + ahead));
-  const [fromMs = 0, toMs = 0] = month;
-  const period = (day: RawBuilder<unknown>) =>
-    sql`case when ${day} = ${today} then 'today' else 'month' end as period`;
+  const { fromMs, toMs, windows } = calendarAt(atMs);
   const startDay = sql`started_at / 86400000`;
   // By position, because PostgreSQL would group by the column `key_id` instead of the key that is returned.
   const { rows } = await sql<UsageRow>`
-    select 'settled' as state, ${period(sql`day`)}, ${key} as key_id, model, 0 as requests,
+    select 'settled' as state, ${windows(sql`day`)}, ${key} as key_id, model, 0 as requests,
       cast(sum(billed_tokens) as bigint) as tokens, ${sql.raw(halfSums('cost_pico'))}
     from usage_days
     where ${isRead} and day >= ${dayOf(fromMs)} and day < ${dayOf(toMs)}
     group by 2, 3, 4
     union all
-    select 'settled', ${period(startDay)}, ${key}, model, 0,
+    select 'settled', ${windows(startDay)}, ${key}, model, 0,
       cast(-sum(${sql.raw(COUNTS.billed_tokens.sql)}) as bigint), ${sql.raw(halfSums('-cost_pico'))}
     from ledger
     where ${isOneOf(database, 'id', exceptIds)} and state <> 'open' and ${isRead}
       and started_at >= ${fromMs} and started_at < ${toMs}
     group by 2, 3, 4
     union all
-    select 'reserved', ${period(startDay)}, ${key}, model, 0,
+    select 'reserved', ${windows(startDay)}, ${key}, model, 0,
       cast(sum(reserved_tokens) as bigint), ${sql.raw(halfSums('reserved_pico'))}
     from ledger
     where state = 'open' and not (${isOneOf(database, 'id', exceptIds)}) and ${isRead} and epoch in (select epoch from instances where live = 1)
@@ -70,7 +88,7 @@ async function read(
     keyId: row.key_id,
     model: row.model,
     state: row.state,
-    windows: WINDOWS[row.period],
+    windows: windowsOf(row.windows),
     requests: row.requests,
     tokens: row.tokens,
     pico: wholeSum(row),
@@ -109,7 +127,7 @@ export async function readRecentUsage(
 
 function recent(isRead: RawBuilder<unknown>, key: RawBuilder<unknown>, sinceMs: number) {
   return sql<UsageRow>`
-    select 'settled' as state, 'recent' as period, ${key} as key_id, model, count(*) as requests,
+    select 'settled' as state, 'minute ' as windows, ${key} as key_id, model, count(*) as requests,
       cast(sum(case when state = 'open' then reserved_tokens when billed = 1 then prompt_tokens + completion_tokens
         else 0 end) as bigint) as tokens,
       '0' as high_pico, '0' as low_pico

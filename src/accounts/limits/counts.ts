@@ -1,4 +1,4 @@
-import { endOf } from './calendar.ts';
+import { periodAround } from './calendar.ts';
 import type { LimitKind, Unit } from './kinds.ts';
 import type { ActualUsage, Demand } from './limiter.ts';
 import { nanoOfPico } from './money.ts';
@@ -107,15 +107,14 @@ export function waitFor(
       // Each instance may always run one request, even if the limit is below the number of instances.
       if (reserved === 0 || (reserved + amountIn(kind.unit, amounts)) * weight <= bound) return null;
       return { until: 'request ends', ms: RUNNING_WAIT_MS };
-    case 'day':
-    case 'month': {
+    default: {
       const amount = amountIn(kind.unit, amounts);
       if (settled + (reserved + amount) * weight <= bound) return null;
       if (amount > bound) return { until: 'never', ms: null };
       // The request would fit without the running requests, at a weight of 1. The running requests usually end, and the
       // instances usually share counters again, before the period ends.
       if (settled + amount <= bound) return { until: 'request ends', ms: RUNNING_WAIT_MS };
-      return { until: 'period ends', ms: endOf(kind.window, nowMs) - nowMs };
+      return { until: 'period ends', ms: periodAround(kind.window, nowMs).toMs - nowMs };
     }
   }
 }

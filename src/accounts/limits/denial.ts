@@ -1,4 +1,4 @@
-import { endOf, formatDuration } from './calendar.ts';
+import { CALENDAR, formatDuration, periodAround } from './calendar.ts';
 import {
   amountIn,
   bucketAmount,
@@ -40,7 +40,7 @@ export function denialOf(
   const { scope, limit, count, wait } = worst;
   const allows = scope.holder === 'account' ? `The plan "${plan}" allows` : 'This key allows';
   const { unit } = limit.kind;
-  const isCalendar = limit.kind.window === 'day' || limit.kind.window === 'month';
+  const isCalendar = limit.kind.window in CALENDAR;
   const waits = wait.until === 'request ends';
   const left = Math.floor((limit.bound - count.settled) / amounts.weight) - (waits ? count.reserved : 0);
   return {
@@ -97,7 +97,7 @@ function explanation(
   const remedy =
     wait.until === 'request ends'
       ? `${fitsIfShorter ? 'Lower `max_tokens`, or try' : 'Try'} again when a running request has ended.`
-      : `The limit resets at ${new Date(endOf(kind.window, nowMs)).toISOString()}.`;
+      : `The limit resets at ${new Date(periodAround(kind.window, nowMs).toMs).toISOString()}.`;
   return `${allowed}: ${of(settled)} used, ${of(reserved)} reserved for running requests, and ${requested} ${remedy}`;
 }
 

@@ -1,15 +1,16 @@
 import type { LimitName } from '../../config/plan.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { CalendarWindow } from './calendar.ts';
 
 /**
  * What a limit counts: requests, prompt and completion tokens, or cost. Over which window: `minute` is a token bucket,
- * `running` lasts from admission to the end of the request, `day` and `month` are UTC calendar periods. Only these
+ * `running` lasts from admission to the end of the request, the others are UTC calendar periods. Only these
  * combinations exist: the `x-ratelimit-*` headers have no cost, and the ledger has no daily count of billed requests.
  */
 type Counted =
   | { readonly unit: 'requests' | 'tokens'; readonly window: 'minute' }
   | { readonly unit: 'requests'; readonly window: 'running' }
-  | { readonly unit: 'tokens' | 'usd'; readonly window: 'day' | 'month' };
+  | { readonly unit: 'tokens' | 'usd'; readonly window: CalendarWindow };
 
 type Row = Counted & {
   /** The error code of requests over the limit. */

@@ -1,5 +1,5 @@
 import type { LimitName } from '../../config/plan.ts';
-import { endOf, formatDuration } from './calendar.ts';
+import { formatDuration, periodAround } from './calendar.ts';
 import { leftOf, refillMs, type Count, type ScopeCounts } from './counts.ts';
 import { BUCKETS } from './kinds.ts';
 import type { LimitStatus, RateLimitHeaders } from './limiter.ts';
@@ -129,11 +129,10 @@ function statusOf({ holder, model }: ScopeLimits, limit: Limit, count: Count, no
     }
     case 'running':
       return { ...status, used: count.reserved, reserved: count.reserved, resetsAt: null };
-    case 'day':
-    case 'month': {
+    default: {
       const { reserved } = count;
       const used = count.settled + reserved;
-      const resetsAt = endOf(kind.window, nowMs);
+      const resetsAt = periodAround(kind.window, nowMs).toMs;
       if (kind.unit !== 'usd') return { ...status, used, reserved, resetsAt };
       const micro = (nano: number) => Math.ceil(nano / 1000);
       return { ...status, bound: micro(bound), used: micro(used), reserved: micro(reserved), resetsAt };

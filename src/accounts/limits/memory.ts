@@ -1,5 +1,5 @@
 import { dayOf } from '../ledger/days.ts';
-import { utcMonth } from './calendar.ts';
+import { periodsAt, type Periods } from './calendar.ts';
 import { amountsOf, usedAmounts } from './counts.ts';
 import { denialOf } from './denial.ts';
 import { ActiveReservation } from './active-reservation.ts';
@@ -50,7 +50,7 @@ export class MemoryLimiter implements Limiter {
   readonly #rereadMs: number;
   readonly #clock: LimiterClock;
   readonly #accounts = new Map<string, AccountState>();
-  #now = { day: -Infinity, month: -Infinity };
+  #periods: Periods = periodsAt(0);
   /** The last day that was counted before the wall clock was set back. */
   #countedBefore = -Infinity;
   #weight = 1;
@@ -141,8 +141,7 @@ export class MemoryLimiter implements Limiter {
     const amounts = amountsOf(demand, this.#reservedShare, this.#weight);
     const denial = denialOf(demand.plan, states, amounts, now.atMs);
     if (denial !== null) return { admitted: false, denial, headers: headersOf(states) };
-    const { day, month } = now;
-    const active = new ActiveReservation(demand, scopes, amounts, { day, month });
+    const active = new ActiveReservation(demand, scopes, amounts, now.periods);
     for (const state of states) state.take(active);
     this.#account(demand.accountId).active.add(active);
     active.appliedLimits = appliedLimits(states);
@@ -227,7 +226,8 @@ export class MemoryLimiter implements Limiter {
    */
   #scope(account: AccountState, id: string, now: Moment): ScopeCounters | undefined {
     const scope = account.scopes.get(id);
-    if (scope === undefined || scope.day === now.day || now.day > this.#countedBefore) return scope;
+    if (scope === undefined || scope.day === now.periods.day || now.periods.day > this.#countedBefore)
+      return scope;
     account.scopes.delete(id);
     return undefined;
   }
@@ -258,11 +258,12 @@ export class MemoryLimiter implements Limiter {
   #currentMoment(): Moment {
     const atMs = this.#clock.now();
     const day = dayOf(atMs);
-    if (day !== this.#now.day) {
-      if (day < this.#now.day) this.#countedBefore = Math.max(this.#countedBefore, this.#now.day);
-      this.#now = { day, month: utcMonth(atMs) };
+    const counted = this.#periods.day;
+    if (day !== counted) {
+      if (day < counted) this.#countedBefore = Math.max(this.#countedBefore, counted);
+      this.#periods = periodsAt(atMs);
     }
-    return { atMs, elapsedMs: Math.floor(this.#clock.elapsed()), day: this.#now.day, month: this.#now.month };
+    return { atMs, elapsedMs: Math.floor(this.#clock.elapsed()), periods: this.#periods };
   }
 }
 

@@ -4,11 +4,12 @@ import { amountIn, bucketAmount, Count, refillMs, type Amounts, type ScopeCounts
 import { KINDS } from './kinds.ts';
 import { PARTS, type ScopeLimits } from './scope-limits.ts';
 
-export interface Moment extends Periods {
+export interface Moment {
   /** Unix milliseconds. */
   readonly atMs: number;
   /** Whole milliseconds on the monotonic clock. */
   readonly elapsedMs: number;
+  readonly periods: Periods;
 }
 
 /** The counters of one scope in memory. */
@@ -38,7 +39,7 @@ export class ScopeCounters implements ScopeCounts {
 
   /** The UTC day being counted. */
   get day(): number {
-    return this.#at.day;
+    return this.#at.periods.day;
   }
 
   /** Updates the counters to this moment and the current limits. */
@@ -49,7 +50,7 @@ export class ScopeCounters implements ScopeCounts {
       const { limit, kind } = count;
       if (kind.window === 'minute') {
         count.settled = limit === null ? 0 : Math.max(0, count.settled - passedMs * limit.perMinute);
-      } else if (!inSamePeriod(kind.window, now, this.#at)) {
+      } else if (!inSamePeriod(kind.window, now.periods, this.#at.periods)) {
         count.settled = count.reserved = 0;
       }
     }
@@ -80,7 +81,7 @@ export class ScopeCounters implements ScopeCounts {
         if (!limit) continue;
         const beyond = (amountIn(unit, used) - bucketAmount(limit, amounts)) * weight;
         count.settled = Math.max(0, count.settled + beyond * PARTS);
-      } else if (inSamePeriod(window, periods, this.#at)) {
+      } else if (inSamePeriod(window, periods, this.#at.periods)) {
         count.reserved -= amountIn(unit, amounts);
         if (window !== 'running') count.settled += amountIn(unit, used) * weight;
       }
@@ -99,7 +100,7 @@ export class ScopeCounters implements ScopeCounts {
   }
 
   /**
-   * Adds the usage read from the ledger for the day and month of `asOf`. Ignores a read that began before the latest
+   * Adds the usage read from the ledger for the periods of `asOf`. Ignores a read that began before the latest
    * `unload`: it left out requests that were running then, whose usage has been cleared since.
    */
   load(history: readonly Count[], asOf: Moment, unloads: number): void {
@@ -112,7 +113,7 @@ export class ScopeCounters implements ScopeCounts {
       if (window === 'minute') {
         const capacity = count.limit?.bound ?? 0;
         if (!this.#bucketsLoaded) count.settled += Math.min(settled, capacity) * PARTS;
-      } else if (inSamePeriod(window, asOf, this.#at)) {
+      } else if (inSamePeriod(window, asOf.periods, this.#at.periods)) {
         count.settled += settled;
       }
     }
@@ -141,7 +142,7 @@ export class ScopeCounters implements ScopeCounts {
   #reserve({ amounts, periods }: ActiveReservation): void {
     for (const count of this.counts) {
       const { window, unit } = count.kind;
-      if (window !== 'minute' && inSamePeriod(window, periods, this.#at))
+      if (window !== 'minute' && inSamePeriod(window, periods, this.#at.periods))
         count.reserved += amountIn(unit, amounts);
     }
   }

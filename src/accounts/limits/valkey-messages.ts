@@ -1,5 +1,5 @@
 import type { ActiveReservation } from './active-reservation.ts';
-import type { Periods } from './calendar.ts';
+import { CALENDAR_WINDOWS, periodsOf, type Periods } from './calendar.ts';
 import { Count, largestShare, type Amounts, type ScopeCounts } from './counts.ts';
 import { sumHistory } from './history.ts';
 import { KINDS } from './kinds.ts';
@@ -13,16 +13,18 @@ export interface StoredId {
 }
 
 /** The result of `ADMIT`. */
-export interface AdmitResult extends Periods {
+export interface AdmitResult {
   room: boolean;
   stored: StoredId;
   nowMs: number;
+  periods: Periods;
   counts: readonly ScopeCounts[];
 }
 
 /** The result of `ADMIT` if the settled usage of some scopes must first be read from the ledger. */
-export interface UnknownScopes extends Periods {
+export interface UnknownScopes {
   nowMs: number;
+  periods: Periods;
   /** One `STORE_USAGE` ticket per scope; `''`: its usage is known. */
   tickets: readonly string[];
   /** IDs of requests that the store counts itself. The usage to be stored must not include them. */
@@ -67,11 +69,6 @@ export function packAmounts({ requests, tokens, usd }: Amounts): string {
   return `{"requests":${requests},"tokens":${tokens},"usd":${usd}}`;
 }
 
-/** Returns a day and a month as an argument of `STORE_USAGE` and `SETTLE`. */
-export function packPeriods({ day, month }: Periods): string {
-  return `{"day":${day},"month":${month}}`;
-}
-
 /** Parses the reply of `ADMIT`. */
 export function parseAdmitReply(
   reply: unknown,
@@ -79,14 +76,15 @@ export function parseAdmitReply(
   stored: StoredId,
 ): AdmitResult | UnknownScopes {
   // The format that `ADMIT` returns.
-  const [verdict, nowMs, day, month, ...rest] = reply as [number, number, number, number, ...unknown[]];
+  const [verdict, nowMs, numbers, ...rest] = reply as [number, number, number[], ...unknown[]];
+  const periods = periodsOf(numbers);
   if (verdict === -1) {
     const [counted, ...tickets] = rest as [string[], ...string[]];
-    return { nowMs, day, month, tickets, counted };
+    return { nowMs, periods, tickets, counted };
   }
   // `ADMIT` returns the counts of each scope.
   const counts = scopes.map((limits, index) => countsOf(limits, rest[index] as number[]));
-  return { room: verdict === 1, stored, nowMs, day, month, counts };
+  return { room: verdict === 1, stored, nowMs, periods, counts };
 }
 
 function countsOf(limits: ScopeLimits, amounts: readonly number[]): ScopeCounts {
@@ -139,7 +137,8 @@ export function reservationsByKey(running: Iterable<ActiveReservation>): Map<str
       const reservations = byKey.get(key) ?? { lifetimeMs: -1, pairs: [] };
       byKey.set(key, reservations);
       if (admittedBy) reservations.lifetimeMs = Math.max(reservations.lifetimeMs, lifetimeMs(admittedBy));
-      reservations.pairs.push(stored.id, `${amounts.tokens} ${amounts.usd} ${periods.day} ${periods.month}`);
+      const numbers = CALENDAR_WINDOWS.map((window) => periods[window]);
+      reservations.pairs.push(stored.id, [amounts.tokens, amounts.usd, ...numbers].join(' '));
     }
   }
   return byKey;

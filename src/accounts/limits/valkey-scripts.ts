@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { CALENDAR, CALENDAR_WINDOWS, type CalendarWindow } from './calendar.ts';
 import { KINDS, type LimitKind } from './kinds.ts';
 import { PARTS } from './scope-limits.ts';
 
@@ -36,9 +37,11 @@ const COUNTERS = KINDS.flatMap((kind) =>
 const FIELDS = {
   /** The millisecond of the last update. */
   updated: 'at',
-  /** The UTC day and month of the counters. */
-  day: 'd',
-  month: 'm',
+  /** The periods of the counters. */
+  ...(Object.fromEntries(CALENDAR_WINDOWS.map((window) => [window, CALENDAR[window].field])) as Record<
+    CalendarWindow,
+    string
+  >),
   /**
    * The generation in which settled usage was read from the ledger; if missing, the counters contain only what was
    * settled since they were last reset.
@@ -69,6 +72,11 @@ function lua(each: (counter: (typeof COUNTERS)[number], value: string) => string
   );
 }
 
+/** Returns Lua for each window with periods. */
+function perWindow(each: (window: CalendarWindow, index: number) => string): string {
+  return CALENDAR_WINDOWS.map(each).join(', ');
+}
+
 const ZEROS = `{${KINDS.map(() => 0).join(', ')}}`;
 
 /**
@@ -76,8 +84,8 @@ const ZEROS = `{${KINDS.map(() => 0).join(', ')}}`;
  * cluster because the account ID is the hash tag. Instances of other versions read the same hashes. Fields:
  *
  * - those of `FIELDS`; the counters of each kind of limit: see `fieldsOf`
- * - `l<instance>/<request>`: the reservation of one running request, `tokens nano day month`; deleted when it
- * is settled
+ * - `l<instance>/<request>`: the reservation of one running request, `tokens nano`, then its periods; deleted when
+ * it is settled
  * - `x<request>`: a request that was settled during the read in progress
  *
  * Numbers are doubles in Lua, exact below 2^53; `%.0f` formats all digits.
@@ -105,17 +113,18 @@ local function month_of(day)
   if mp < 10 then return year * 12 + mp + 2 end
   return (year + 1) * 12 + mp - 10
 end
-local this_month = month_of(today)
+local current = {${perWindow((window) => `${window} = ${CALENDAR[window].lua}`)}}
 
 local function text(number) return string.format('%.0f', number) end
 
--- Starts a period of a calendar window, unless it is being counted.
-local function start_period(s, window, period)
-  if s.period[window] >= period then return end
-  s.period[window] = period
+-- Starts the current periods, unless they are being counted.
+local function start_periods(s)
   for i, kind in ipairs(KINDS) do
-    if kind.window == window then s.settled[i], s.reserved[i], s.open[i] = 0, 0, 0 end
+    if current[kind.window] and s.period[kind.window] < current[kind.window] then
+      s.settled[i], s.reserved[i], s.open[i] = 0, 0, 0
+    end
   end
+  for window, period in pairs(current) do s.period[window] = math.max(s.period[window], period) end
 end
 
 -- Adds the amounts of a request that was admitted in these periods to the reservations.
@@ -128,9 +137,10 @@ local function adjust_reserved(s, sign, amounts, period)
 end
 
 local function adjust_stored(s, sign, reservation)
-  local t, n, d, m = string.match(reservation, '(%d+) (%d+) (%d+) (%d+)')
-  local amounts = {requests = 1, tokens = tonumber(t), usd = tonumber(n)}
-  adjust_reserved(s, sign, amounts, {day = tonumber(d), month = tonumber(m)})
+  local n = {}
+  for number in string.gmatch(reservation, '%d+') do n[#n + 1] = tonumber(number) end
+  local amounts = {requests = 1, tokens = n[1], usd = n[2]}
+  adjust_reserved(s, sign, amounts, {${perWindow((window, index) => `${window} = n[${3 + index}]`)}})
 end
 
 -- Returns a scope updated to this moment; 'exists': whether it is stored. Its lists are in the order of KINDS.
@@ -139,12 +149,11 @@ local function load(key)
   local s = {key = key, exists = ${stored('updated')}, updated = tonumber(${stored('updated')}) or now,
     generation = tonumber(${stored('generation')}), stale_from = tonumber(${stored('stale_from')}),
     ticket = ${stored('ticket')}, is_new = ${stored('is_new')}, leases = ${stored('leases')} or '',
-    period = {day = tonumber(${stored('day')}) or today, month = tonumber(${stored('month')}) or this_month},
+    period = {${perWindow((window) => `${window} = tonumber(${stored(window)}) or current.${window}`)}},
     settled = ${ZEROS}, reserved = ${ZEROS}, open = ${ZEROS}}
   ${lua(({ list, at }, value) => `s.${list}[${at}] = tonumber(${value}) or 0`).join('\n  ')}
   if (tonumber(${stored('open_until')}) or 0) < now then s.open = ${ZEROS} end
-  start_period(s, 'day', today)
-  start_period(s, 'month', this_month)
+  start_periods(s)
   if s.exists and not (${lua(({ list, kind }, value) => list === 'settled' && kind.window !== 'minute' && value).join(' and ')}) then
     -- A version without one of these kinds has written the scope.
     s.generation, s.reserved = nil, ${ZEROS}
@@ -169,7 +178,7 @@ local function refill(s, limits)
 end
 
 local function save(s, ttl)
-  redis.call('HSET', s.key, FIELD.day, text(s.period.day), FIELD.month, text(s.period.month),
+  redis.call('HSET', s.key, ${perWindow((window) => `FIELD.${window}, text(s.period.${window})`)},
     FIELD.updated, text(s.updated), FIELD.leases, s.leases,
     ${lua(({ list, at, field }) => list !== 'open' && `'${field}', text(s.${list}[${at}])`).join(', ')})
   redis.call('PEXPIRE', s.key, ttl)
@@ -229,7 +238,7 @@ end
  * Arguments: mode (`take`, `look`), generation, instance, its lease, ID of the reservation, its amounts by unit; then the
  * `PackedLimits` of each scope.
  *
- * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, day, month, then for each
+ * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, the periods, then for each
  * scope what is settled and reserved of each kind. For -1, the counters are replaced by the list of the IDs of the
  * requests that the store counts itself, and the `STORE_USAGE` ticket of each scope (`''`: its usage is known).
  */
@@ -257,7 +266,7 @@ for i, key in ipairs(KEYS) do
   end
 end
 
-local result = {room and 1 or 0, now, today, this_month}
+local result = {room and 1 or 0, now, {${perWindow((window) => `current.${window}`)}}}
 if unknown then
   result[1] = -1
   local counted, seen = {}, {}
@@ -282,9 +291,9 @@ if unknown then
         if request and not seen[request] then seen[request] = true; counted[#counted + 1] = request end
       end
     end
-    result[5 + i] = ticket
+    result[4 + i] = ticket
   end
-  result[5] = counted
+  result[4] = counted
   return result
 end
 
@@ -293,19 +302,19 @@ for i, s in ipairs(scopes) do
     for j, amount in pairs(s.taken) do s.settled[j] = s.settled[j] + amount end
     adjust_reserved(s, 1, amounts, s.period)
     renew(s, instance, lease)
-    redis.call('HSET', s.key, 'l' .. name, text(amounts.tokens) .. ' ' .. text(amounts.usd) .. ' ' ..
-      text(s.period.day) .. ' ' .. text(s.period.month))
+    redis.call('HSET', s.key, 'l' .. name, table.concat({text(amounts.tokens), text(amounts.usd),
+      ${perWindow((window) => `text(s.period.${window})`)}}, ' '))
     save(s, s.lifetime)
   end
   local counts = {}
   for j in ipairs(KINDS) do counts[2 * j - 1], counts[2 * j] = s.settled[j], s.reserved[j] + s.open[j] end
-  result[4 + i] = counts
+  result[3 + i] = counts
 end
 return result
 `;
 
 /**
- * Stores the usage read from the ledger. Keys: the scopes. Arguments: the day and month that were read; then two per
+ * Stores the usage read from the ledger. Keys: the scopes. Arguments: the periods that were read; then two per
  * scope: its ticket, and its `PackedUsage`. A ticket that is out of date changes nothing. The usage is stored with the
  * generation of its ticket, so that instances that have seen different generations do not undo each other's reads.
  */
@@ -335,7 +344,7 @@ return 1
 `;
 
 /**
- * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation, the day and month of its
+ * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation, the periods of its
  * admission, its amounts by unit, those used; then the `PackedLimits` of each scope at its admission, `{}` if it had none.
  * If the store has lost the reservation, nothing is returned to the buckets.
  */

@@ -24,7 +24,6 @@ import {
   keyOf,
   packAmounts,
   packLimits,
-  packPeriods,
   packUsage,
   parseAdmitReply,
   type AdmitResult,
@@ -177,14 +176,14 @@ class ValkeyLimiter implements Limiter {
       if (error instanceof StoreUnavailableError) return this.#admitLocally(demand);
       throw error;
     }
-    const { room, nowMs, day, month, counts } = result;
+    const { room, nowMs, periods, counts } = result;
     const headers = headersOf(counts);
     if (!room) {
       const denial = denialOf(demand.plan, counts, amounts, nowMs);
       if (denial === null) throw new Error('a request was refused although no limit is exceeded');
       return { admitted: false, denial, headers };
     }
-    const active = new ActiveReservation(demand, scopes, amounts, { day, month });
+    const active = new ActiveReservation(demand, scopes, amounts, periods);
     active.appliedLimits = appliedLimits(counts);
     active.stored = result.stored;
     this.#local.adopt(active);
@@ -272,7 +271,7 @@ class ValkeyLimiter implements Limiter {
     demand: LimitQuery,
     scopes: readonly ScopeLimits[],
     keys: readonly string[],
-    { nowMs, day, month, tickets, counted }: UnknownScopes,
+    { nowMs, periods, tickets, counted }: UnknownScopes,
   ): Promise<void> {
     const recentMs = Math.max(...scopes.map(({ refillMs }) => refillMs));
     const { history } = this.#options;
@@ -282,7 +281,7 @@ class ValkeyLimiter implements Limiter {
       tickets[index] ?? '',
       packUsage(scope, demand.keyId, entries),
     ]);
-    await this.#connection.evaluate(this.#scripts.storeUsage, keys, [packPeriods({ day, month }), ...args]);
+    await this.#connection.evaluate(this.#scripts.storeUsage, keys, [JSON.stringify(periods), ...args]);
   }
 
   async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
@@ -292,7 +291,7 @@ class ValkeyLimiter implements Limiter {
     const limits = scopes.map(({ admittedBy }) =>
       admittedBy === undefined ? '{}' : this.#packed(admittedBy),
     );
-    const args = [id, packPeriods(periods), packAmounts(amounts), packAmounts(usedAmounts(actual))];
+    const args = [id, JSON.stringify(periods), packAmounts(amounts), packAmounts(usedAmounts(actual))];
     await this.#connection.evaluate(this.#scripts.settle, keys, [...args, ...limits]);
   }
 
