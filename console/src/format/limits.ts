@@ -7,18 +7,29 @@ type LimitStatus = ItemOf<'readLimits'>;
 /** A limit by its API name. */
 export type LimitName = LimitStatus['limit'];
 
-/** The limits, in display order: their label, their unit after a bound, and the unit of an input. */
-const LIMITS: Readonly<Record<LimitName, { label: string; unit: string; input: string }>> = {
+/** The limits, in display order. `unit`: after a bound. `input`: after an input. `max`: as in the configuration. */
+const LIMITS: Readonly<Record<LimitName, { label: string; unit: string; input: string; max: number }>> = {
   requests_per_minute: {
     label: 'Requests per minute',
     unit: 'requests per minute',
     input: 'requests',
+    max: 1e11,
   },
-  tokens_per_minute: { label: 'Tokens per minute', unit: 'tokens per minute', input: 'tokens' },
-  requests_in_flight: { label: 'Concurrent requests', unit: 'concurrent requests', input: 'requests' },
-  tokens_per_day: { label: 'Tokens per day', unit: 'tokens per day (UTC)', input: 'tokens, UTC' },
-  tokens_per_month: { label: 'Tokens per month', unit: 'tokens per month (UTC)', input: 'tokens, UTC' },
-  usd_per_month: { label: 'Spend per month', unit: 'per month (UTC)', input: 'USD, optional' },
+  tokens_per_minute: { label: 'Tokens per minute', unit: 'tokens per minute', input: 'tokens', max: 1e11 },
+  requests_in_flight: {
+    label: 'Concurrent requests',
+    unit: 'concurrent requests',
+    input: 'requests',
+    max: 1e6,
+  },
+  tokens_per_day: { label: 'Tokens per day', unit: 'tokens per day (UTC)', input: 'tokens, UTC', max: 1e12 },
+  tokens_per_month: {
+    label: 'Tokens per month',
+    unit: 'tokens per month (UTC)',
+    input: 'tokens, UTC',
+    max: 1e12,
+  },
+  usd_per_month: { label: 'Spend per month', unit: 'per month (UTC)', input: 'USD, optional', max: 1e6 },
 };
 
 /** The names of the limits, in display order. */
@@ -30,6 +41,9 @@ export const isMoney = (limit: LimitName): limit is Extract<LimitName, `usd_${st
 
 /** Returns the unit of an input for a limit, such as "requests". */
 export const limitInput = (limit: LimitName): string => LIMITS[limit].input;
+
+/** Returns the largest bound that a limit can have. */
+export const limitMax = (limit: LimitName): number => LIMITS[limit].max;
 
 /** Returns the label of a limit, such as "Requests per minute". */
 export const limitLabel = (limit: LimitName): string => LIMITS[limit].label;

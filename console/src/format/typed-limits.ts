@@ -1,4 +1,4 @@
-import { isMoney, LIMIT_NAMES, type LimitName } from './limits.ts';
+import { isMoney, LIMIT_NAMES, limitMax, type LimitName } from './limits.ts';
 import { whole } from './number.ts';
 import { typedAmount, typedWhole } from './typed-number.ts';
 
@@ -7,15 +7,6 @@ export type TypedLimits = Readonly<Record<LimitName, string>>;
 
 /** Numbers by the names of the limits, and USD as decimal strings. */
 type Limits = { [Name in LimitName]?: (Name extends `usd_${string}` ? string : number) | undefined };
-
-/** As in the configuration. */
-const MAX = {
-  requests_per_minute: 100_000_000_000,
-  tokens_per_minute: 100_000_000_000,
-  requests_in_flight: 1_000_000,
-  tokens_per_day: 1_000_000_000_000,
-  tokens_per_month: 1_000_000_000_000,
-};
 
 /** Returns the initial input for limits. */
 export function typedLimits(limits: Limits): TypedLimits {
@@ -38,7 +29,7 @@ export function readLimits(texts: TypedLimits): { limits: Limits; errors: Readon
       continue;
     }
     const count = typedWhole(text);
-    const max = MAX[name];
+    const max = limitMax(name);
     if (Number(count) >= 1 && Number(count) <= max) limits[name] = Number(count);
     else errors[`limits.${name}`] = `Enter a whole number from 1 to ${whole(max)}.`;
   }

@@ -1,5 +1,5 @@
 import type { ItemOf } from '../../api/client.ts';
-import type { LimitName } from '../../format/limits.ts';
+import { isMoney, limitsSet, type LimitName } from '../../format/limits.ts';
 import type { Plan } from './plan-yaml.ts';
 
 type Account = ItemOf<'listAccounts'>;
@@ -46,20 +46,13 @@ export function accountsOf(
     .toSorted((a, b) => (b.closest?.share ?? -1) - (a.closest?.share ?? -1));
 }
 
-function closestLimit(
-  { limits }: Plan,
-  accountId: string,
-  { day, month }: UsageOfAccounts,
-): Closeness | null {
-  const of = (limit: LimitName, used: number | string, bound: number | string | undefined): Closeness[] =>
-    bound === undefined
-      ? []
-      : [{ limit, used, bound, share: Number(bound) > 0 ? Number(used) / Number(bound) : 1 }];
-  const [ofDay, ofMonth] = [day.get(accountId), month.get(accountId)];
-  const [closest = null] = [
-    ...of('tokens_per_day', ofDay?.billed_tokens ?? 0, limits?.tokens_per_day),
-    ...of('tokens_per_month', ofMonth?.billed_tokens ?? 0, limits?.tokens_per_month),
-    ...of('usd_per_month', ofMonth?.cost_usd ?? '0', limits?.usd_per_month),
-  ].toSorted((a, b) => b.share - a.share);
-  return closest;
+function closestLimit({ limits }: Plan, accountId: string, usage: UsageOfAccounts): Closeness | null {
+  const all = limitsSet(limits ?? {}).flatMap(({ limit, bound }): Closeness[] => {
+    const window = /_per_(day|month)$/.exec(limit)?.[1];
+    if (window !== 'day' && window !== 'month') return [];
+    const row = usage[window].get(accountId);
+    const used = isMoney(limit) ? (row?.cost_usd ?? '0') : (row?.billed_tokens ?? 0);
+    return [{ limit, used, bound, share: Number(bound) > 0 ? Number(used) / Number(bound) : 1 }];
+  });
+  return all.toSorted((a, b) => b.share - a.share)[0] ?? null;
 }

@@ -35,9 +35,7 @@ export const limits = component(
   }),
 );
 
-const amount = z
-  .union([z.int(), z.string()])
-  .describe('Requests or tokens; USD as a decimal string.');
+const amount = z.union([z.int(), z.string()]).describe('Requests or tokens; USD as a decimal string.');
 
 export const statusFields = {
   scope: z.enum(['account', 'key']).describe("Whether the limit is set by the account's plan or by the key."),
