@@ -1,5 +1,5 @@
 /**
- * The generated parts of the documentation: the tables of request fields, management endpoints, metrics and traces, and
+ * The generated parts of the documentation: the tables of settings, request fields, management endpoints, metrics and traces, and
  * the help of every command, between `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code.
  * To generate them: `node test/docs/generated.ts && npm run format`.
  */
@@ -7,6 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { ALERTS } from '../../src/alerts/types.ts';
+import { configFields } from '../../src/config/issues.ts';
 import type { Access } from '../../src/http/api/contract/operation.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';
 import { CLIENTS } from '../../src/http/client-name.ts';
@@ -46,6 +47,7 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
   const pageOf = (name: string) =>
     COMMAND_PAGES.find(([command]) => `${name} `.startsWith(`${command} `))?.[1] ?? 'docs/cli.md';
   const pages = new Map<string, ReadonlyMap<string, string>>([
+    ['docs/configuration.md', settingTables()],
     ['docs/api.md', fieldTables()],
     ['docs/embeddings.md', new Map([...protocolTables(EMBEDDING_FIELDS)].slice(0, 1))],
     ['docs/responses.md', protocolTables(RESPONSES_FIELDS)],
@@ -75,6 +77,21 @@ export function partsOf(page: string): Map<string, string> {
 }
 
 const PART = /<!-- generated: ([^>]+?) -->\n([\s\S]*?)<!-- end -->/g;
+
+/** Each table has the settings from that of its name up to that of the next table. */
+function settingTables(): Map<string, string> {
+  const parts = new Map<string, string[][]>();
+  const names = partsOf('docs/configuration.md');
+  let rows: string[][] = [];
+  for (const { path, type, default: standard, required, description } of configFields()) {
+    const name = `settings from ${path}`;
+    if (names.has(name)) parts.set(name, (rows = []));
+    const value = standard === undefined ? (required ? 'required' : '') : `\`${JSON.stringify(standard)}\``;
+    rows.push([`\`${path}\``, type, value, description]);
+  }
+  const headings = ['field', 'value', 'default', 'description'];
+  return new Map([...parts].map(([name, settings]) => [name, table(headings, settings)]));
+}
 
 function fieldTables(): Map<string, string> {
   const where = (use: Field['use']) => FIELDS.filter((field) => field.use === use);
