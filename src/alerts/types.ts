@@ -16,23 +16,6 @@ interface BudgetFacts {
   resetsAt: number;
 }
 
-/** What the text of an alert is written from. Times are Unix milliseconds. */
-export interface AlertFacts {
-  budget_80: BudgetFacts;
-  budget_100: BudgetFacts;
-  /** `model` null: the whole service. */
-  error_rate: { model: string | null; failed: number; requests: number; windowMs: number };
-  replica_down: { model: string; replica: string; reason: string };
-  engine_crashed: { model: string; host: string; reason: string };
-  disk_low: { host: string; directory: string; freeBytes: number };
-  ledger_unwritable: { host: string; reason: string };
-  database_unavailable: { host: string; reason: string };
-  backup_failed: { host: string; reason: string };
-  /** `lastAt` null: there is no backup. */
-  backup_late: { host: string; everyHours: number; lastAt: number | null };
-  key_expiring: { keyName: string; keyPrefix: string; accountName: string; expiresAt: number };
-}
-
 interface AlertType<Facts> {
   severity: Severity;
   /** When it fires, for the documentation and the console. */
@@ -41,15 +24,16 @@ interface AlertType<Facts> {
   sendsResolved: boolean;
   /** Whether it fires only once for a subject, such as a budget in one month. Others fire again after they are resolved. */
   once: boolean;
-  /** One line, without a full stop. */
+  /** One line, without a full stop, written from the facts, whose times are Unix milliseconds. */
   title: (facts: Facts) => string;
   /** What happened and what to do next. */
   text: (facts: Facts) => string;
 }
 
-/** All types of alerts. */
-export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Type]> } = {
-  budget_80: {
+const row = <Facts>(type: AlertType<Facts>): AlertType<Facts> => type;
+
+const ROWS = {
+  budget_80: row<BudgetFacts>({
     severity: 'warning',
     description: 'An account has used 80% of a limit per day or month. Once per period.',
     sendsResolved: false,
@@ -57,8 +41,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ accountName, percent, budget }) => `${accountName} has used ${percent}% of its ${budget}`,
     text: (facts) =>
       `${facts.used} of ${facts.bound} are used. A request that may use more than the rest is refused. It resets at ${isoTime(facts.resetsAt)}.`,
-  },
-  budget_100: {
+  }),
+  budget_100: row<BudgetFacts>({
     severity: 'critical',
     description: 'An account has used up a limit per day or month. Once per period.',
     sendsResolved: false,
@@ -66,8 +50,9 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ accountName, budget }) => `${accountName} has used up its ${budget}`,
     text: (facts) =>
       `${facts.used} of ${facts.bound} are used, and requests are refused with \`insufficient_quota\`. The budget resets at ${isoTime(facts.resetsAt)}. Move the account to another plan if it needs more.`,
-  },
-  error_rate: {
+  }),
+  // `model` null: the whole service.
+  error_rate: row<{ model: string | null; failed: number; requests: number; windowMs: number }>({
     severity: 'critical',
     description:
       'Too many requests to a model, or to the whole service, fail with status 500 or above: `alerts.errorShare` of at least `alerts.errorMinRequests` within `alerts.errorWindowMs`, on one instance. The service is not reported if only reported models fail.',
@@ -77,8 +62,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
       `${Math.round((100 * failed) / requests)}% of the requests${model === null ? '' : ` to ${model}`} fail`,
     text: ({ failed, requests, windowMs }) =>
       `${failed} of ${requests} requests failed in the last ${Math.round(windowMs / 60_000)} min. The log and the Requests page show the errors.`,
-  },
-  replica_down: {
+  }),
+  replica_down: row<{ model: string; replica: string; reason: string }>({
     severity: 'critical',
     description:
       'A replica is down, or its circuit breaker has paused it, for `alerts.replicaDownMs`. Resolved when it is ready again.',
@@ -90,8 +75,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
         ? `The replica ${replica} is down`
         : `The replica ${replica} of ${model} is down`,
     text: ({ reason }) => `Reason: ${oneLine(reason)}. The Engines page shows the state of all replicas.`,
-  },
-  engine_crashed: {
+  }),
+  engine_crashed: row<{ model: string; host: string; reason: string }>({
     severity: 'warning',
     description:
       'The process of an embedded engine exited unexpectedly. It is restarted. Resolved after 10 minutes without a crash.',
@@ -100,8 +85,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ model, host }) => `The engine of ${model} crashed on ${host}`,
     text: ({ reason }) =>
       `Reason: ${oneLine(reason)}. The service restarts the engine, and continues its responses. If this happens again, see the log.`,
-  },
-  disk_low: {
+  }),
+  disk_low: row<{ host: string; directory: string; freeBytes: number }>({
     severity: 'critical',
     description: 'The disk of the data directory has less free space than `alerts.diskFreeBytes`.',
     sendsResolved: true,
@@ -109,8 +94,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ host, freeBytes }) => `Only ${gibibytes(freeBytes)} are free on the disk of ${host}`,
     text: ({ directory }) =>
       `Requests are refused when the disk is full. Free some space on the disk of ${directory}: remove models or old backups.`,
-  },
-  ledger_unwritable: {
+  }),
+  ledger_unwritable: row<{ host: string; reason: string }>({
     severity: 'critical',
     description: 'The request ledger cannot be written, so requests are refused.',
     sendsResolved: true,
@@ -118,8 +103,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ host }) => `${host} cannot write the request ledger`,
     text: ({ reason }) =>
       `Requests get 503 \`storage_unavailable\` until it can be written. Reason: ${oneLine(reason)}.`,
-  },
-  database_unavailable: {
+  }),
+  database_unavailable: row<{ host: string; reason: string }>({
     severity: 'critical',
     description:
       'The database cannot be read or written for 30 seconds. Each instance sends this alert itself, because instances cannot agree without the database.',
@@ -128,16 +113,17 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ host }) => `${host} cannot use the database`,
     text: ({ reason }) =>
       `Requests get 503 \`storage_unavailable\` until the database is available. Reason: ${oneLine(reason)}.`,
-  },
-  backup_failed: {
+  }),
+  backup_failed: row<{ host: string; reason: string }>({
     severity: 'critical',
     description: 'A scheduled backup failed. Resolved when one succeeds.',
     sendsResolved: true,
     once: false,
     title: ({ host }) => `The scheduled backup failed on ${host}`,
     text: ({ reason }) => `It is tried again every 5 minutes. Reason: ${oneLine(reason)}.`,
-  },
-  backup_late: {
+  }),
+  // `lastAt` null: there is no backup.
+  backup_late: row<{ host: string; everyHours: number; lastAt: number | null }>({
     severity: 'warning',
     description: 'The latest scheduled backup is older than `backup.everyHours` and one hour more.',
     sendsResolved: true,
@@ -145,8 +131,8 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
     title: ({ host }) => `The scheduled backup is late on ${host}`,
     text: ({ everyHours, lastAt }) =>
       `A backup is made every ${everyHours} h. The latest one: ${lastAt === null ? 'none' : isoTime(lastAt)}. The log shows what delays it.`,
-  },
-  key_expiring: {
+  }),
+  key_expiring: row<{ keyName: string; keyPrefix: string; accountName: string; expiresAt: number }>({
     severity: 'warning',
     description: 'An API key expires within `alerts.keyExpiryDays`. Once per key and day of expiry.',
     sendsResolved: false,
@@ -155,8 +141,13 @@ export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Ty
       `The key ${keyName} of ${accountName} expires on ${isoTime(expiresAt).slice(0, 10)}`,
     text: ({ keyPrefix, expiresAt }) =>
       `The key ${keyPrefix}… is refused from ${isoTime(expiresAt)}. Create a new key for the programs that use it.`,
-  },
+  }),
 };
+
+type AlertFacts = { [Type in AlertTypeName]: Parameters<(typeof ROWS)[Type]['title']>[0] };
+
+/** All types of alerts. */
+export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Type]> } = ROWS;
 
 /** How alerts are treated whose type only a newer version knows. */
 const UNKNOWN = { severity: 'warning', sendsResolved: true, once: false } as const;

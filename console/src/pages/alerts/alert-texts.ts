@@ -3,25 +3,16 @@ import type { ItemOf, ResponseOf } from '../../api/client.ts';
 export type Alert = ItemOf<'listAlerts'>;
 export type Settings = ResponseOf<'readAlertSettings'>;
 
-/** Labels of the types of alerts. */
-export const TYPE_LABELS = {
+/** Labels of types of alerts whose names, such as `disk_low`, are not clear enough. */
+const TYPE_LABELS: Readonly<Record<string, string>> = {
   budget_80: 'Budget at 80%',
   budget_100: 'Budget used up',
-  error_rate: 'Error rate',
-  replica_down: 'Replica down',
-  engine_crashed: 'Engine crashed',
-  disk_low: 'Disk low',
-  ledger_unwritable: 'Ledger not writable',
-  database_unavailable: 'Database unavailable',
-  backup_failed: 'Backup failed',
-  backup_late: 'Backup late',
   key_expiring: 'Key expires soon',
-} as const;
+};
 
-/** Returns the label of a type; its name if it is unknown. */
+/** Returns the label of a type, which may be one of a newer version. */
 export function typeLabel(type: string): string {
-  const labels: Readonly<Record<string, string>> = TYPE_LABELS;
-  return labels[type] ?? type;
+  return TYPE_LABELS[type] ?? (type.charAt(0).toUpperCase() + type.slice(1)).replaceAll('_', ' ');
 }
 
 /** A word with its color. */
