@@ -16,6 +16,8 @@ export interface NewKey extends KeyChange {
   kind?: KeyKind | undefined;
   /** Default: `api`. */
   purpose?: KeyPurpose | undefined;
+  /** The session whose end revokes a playground key. Default: none. */
+  sessionId?: string | undefined;
   /** Default: the default account. */
   accountId?: string | undefined;
 }
@@ -54,6 +56,7 @@ export async function createKey(
     created_at: Date.now(),
     hash: hashKey(key.reveal()),
     created_by: by.id,
+    session_id: newKey.sessionId ?? null,
     ...columns,
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
@@ -418,6 +421,25 @@ export async function revokeOrphanedPlaygroundKeys(
     .orderBy('id')
     // Locks all keys before the first update, which also locks the access revision: other changes lock a key first.
     .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+    .execute();
+  await markRevoked(transaction, rows, now, by);
+}
+
+/** Revokes the playground keys that these sessions created. Call in the transaction that ends the sessions. */
+export async function revokePlaygroundKeysOf(
+  transaction: Transaction<Schema>,
+  sessionIds: readonly string[],
+  by: Actor,
+): Promise<void> {
+  if (sessionIds.length === 0) return;
+  const now = Date.now();
+  const rows = await transaction
+    .selectFrom('keys')
+    .select(['id', 'account_id', 'purpose'])
+    .where('session_id', 'in', sessionIds)
+    .where('revoked_at', 'is', null)
+    .where('expires_at', '>', now)
+    .orderBy('id')
     .execute();
   await markRevoked(transaction, rows, now, by);
 }

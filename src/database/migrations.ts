@@ -29,6 +29,7 @@ import { addPreviousSecrets } from './migrations/0024-previous-secrets.ts';
 import { addKeyTags } from './migrations/0025-key-tags.ts';
 import { addClients } from './migrations/0026-clients.ts';
 import { indexRefusalKinds } from './migrations/0027-refusal-kinds.ts';
+import { addPlaygroundSessions } from './migrations/0028-playground-sessions.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -81,6 +82,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0025_key_tags', addKeyTags],
   ['0026_clients', addClients],
   ['0027_refusal_kinds', indexRefusalKinds],
+  ['0028_playground_sessions', addPlaygroundSessions],
 ]);
 
 /** Applied after all others have committed, because they read a large table and need a weaker lock than the others. */

@@ -199,6 +199,8 @@ interface KeysTable {
   last_used_client: ColumnType<string | null, string | null | undefined, string | null>;
   /** In the format of an audit log actor; null: created by a version that did not store it. */
   created_by: ColumnType<string | null, string | null | undefined, never>;
+  /** ID of the session that created a playground key, and whose end revokes it; null: none. */
+  session_id: ColumnType<string | null, string | null | undefined, never>;
   /** The hash and the last characters of the secret before a rotation; null: none, or it no longer works. */
   previous_hash: ColumnType<string | null, string | null | undefined, string | null>;
   previous_last_four: ColumnType<string | null, string | null | undefined, string | null>;

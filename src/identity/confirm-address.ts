@@ -30,7 +30,7 @@ export async function confirmAddress(
     .where('provider', '<>', provider)
     .execute();
   await removeSecondFactor(transaction, userId);
-  await endSessions({ kysely: transaction }, userId, 'all');
+  await endSessions(transaction, userId, 'all', by);
   await transaction.deleteFrom('verifications').where('value', '=', userId).execute();
   await appendAudit(transaction, by, {
     action: 'user.confirm_email',

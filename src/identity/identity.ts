@@ -96,7 +96,7 @@ export class Identity implements AsyncDisposable {
 
   /** Starts a session in place of the browser's previous one, and returns the cookies to set. */
   async startSession(request: BrowserRequest, userId: string): Promise<string[]> {
-    await endPresentedSession(this.database, request.headers, this.cookieName);
+    await endPresentedSession(this.database, request, this.cookieName);
     const auth = await this.auth();
     const { headers } = await auth.api.startSession({
       body: { userId },

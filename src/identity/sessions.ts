@@ -1,7 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Database } from '../database/database.ts';
-import type { Selectable } from 'kysely';
+import type { Selectable, Transaction } from 'kysely';
+import type { Actor } from '../accounts/audit.ts';
+import { revokePlaygroundKeysOf } from '../accounts/key-table.ts';
 import type { MemberRole, Schema } from '../database/schema.ts';
+import { userActor, type BrowserRequest } from './browser-request.ts';
 import { IDLE_MS, hashToken } from './token.ts';
 
 /** Precision of `last_active_at`, in milliseconds. */
@@ -110,36 +113,42 @@ export async function listSessions(database: Database, userId: string): Promise<
   }));
 }
 
-/** Ends sessions of a user and returns whether there were any. */
+/** Ends sessions of a user with their playground keys, and returns whether there were any. */
 export async function endSessions(
-  database: Pick<Database, 'kysely'>,
+  transaction: Transaction<Schema>,
   userId: string,
   which: { id: string } | { except: string } | 'all',
+  by: Actor,
 ): Promise<boolean> {
-  let rows = database.kysely.deleteFrom('sessions').where('user_id', '=', userId);
+  let rows = transaction.deleteFrom('sessions').where('user_id', '=', userId).returning('id');
   if (which !== 'all') {
     rows = 'id' in which ? rows.where('id', '=', which.id) : rows.where('id', '<>', which.except);
   }
-  const { numDeletedRows } = await rows.executeTakeFirst();
-  return numDeletedRows > 0n;
+  const ended = await rows.execute();
+  const ids = ended.map(({ id }) => id);
+  await revokePlaygroundKeysOf(transaction, ids, by);
+  return ids.length > 0;
 }
 
-/** Ends the session of a cookie, even if it is pending. */
+/** Ends the session of a cookie with its playground keys, even if it is pending. */
 export async function endPresentedSession(
   database: Database,
-  headers: IncomingHttpHeaders,
+  request: BrowserRequest,
   cookieName: string,
 ): Promise<void> {
-  const token = sessionToken(headers.cookie, cookieName);
+  const token = sessionToken(request.headers.cookie, cookieName);
   if (token === null) return;
   const session = await database.kysely
     .selectFrom('sessions')
-    .select('id')
+    .select(['id', 'user_id'])
     .where('token_hash', '=', hashToken(token))
     .executeTakeFirst();
   // Even a `delete` without rows waits for the write lock of SQLite, and anyone can send a cookie.
   if (session === undefined) return;
-  await database.kysely.deleteFrom('sessions').where('id', '=', session.id).execute();
+  const { id, user_id: userId } = session;
+  await database.kysely
+    .transaction()
+    .execute((transaction) => endSessions(transaction, userId, { id }, userActor(userId, request)));
 }
 
 /** Returns the token of the session cookie, `<token>.<signature>`; null: none. */

@@ -46,9 +46,9 @@ export async function changePassword(
   const { identity, request, session } = change;
   await confirm(change, current, 'current_password');
   const hash = await identity.passwords.hash(next);
-  await withAudit(change, 'user.change_password', async (transaction, id) => {
+  await withAudit(change, 'user.change_password', async (transaction, id, by) => {
     await setPassword(transaction, id, hash);
-    await endSessions({ kysely: transaction }, id, 'all');
+    await endSessions(transaction, id, 'all', by);
     // Revokes password reset links.
     await transaction.deleteFrom('verifications').where('value', '=', id).execute();
   });
@@ -81,7 +81,7 @@ export async function beginTwoFactor(
 export async function confirmTwoFactor(change: OwnChange, code: string): Promise<void> {
   const { identity, session } = change;
   await identity.attempts.count('secondFactor', { ip: change.request.ip, user: session.user.id });
-  await withAudit(change, 'user.begin_two_factor', async (transaction, id) => {
+  await withAudit(change, 'user.begin_two_factor', async (transaction, id, by) => {
     if (!(await consumeTotp({ kysely: transaction }, identity.secretKeys, id, code, false))) {
       throw new ServiceError('wrong_credentials', 'This code is incorrect or was already used.', {
         param: 'code',
@@ -92,7 +92,7 @@ export async function confirmTwoFactor(change: OwnChange, code: string): Promise
       .set({ two_factor: 1, updated_at: Date.now() })
       .where('id', '=', id)
       .execute();
-    await endSessions({ kysely: transaction }, id, { except: session.id });
+    await endSessions(transaction, id, { except: session.id }, by);
   });
 }
 
@@ -106,7 +106,7 @@ export async function endTwoFactor(change: OwnChange, password: string | undefin
 export async function resetSecondFactor(database: Database, userId: string, by: Actor): Promise<boolean> {
   return await database.kysely.transaction().execute(async (transaction) => {
     if (!(await removeSecondFactor(transaction, userId))) return false;
-    await endSessions({ kysely: transaction }, userId, 'all');
+    await endSessions(transaction, userId, 'all', by);
     const subject = `user:${userId}`;
     await appendAudit(transaction, by, { action: 'user.end_two_factor', subject });
     return true;
@@ -132,8 +132,8 @@ export async function endOwnSessions(
   change: OwnChange,
   which: { id: string } | { except: string },
 ): Promise<void> {
-  await withAudit(change, 'user.end_sessions', async (transaction, id) => {
-    const ended = await endSessions({ kysely: transaction }, id, which);
+  await withAudit(change, 'user.end_sessions', async (transaction, id, by) => {
+    const ended = await endSessions(transaction, id, which, by);
     if (!ended && 'id' in which) {
       throw new ServiceError('not_found', 'This session does not exist.', { param: 'id' });
     }
@@ -170,11 +170,11 @@ type Transaction = Parameters<typeof appendAudit>[0];
 async function withAudit<T>(
   { identity, request, session }: OwnChange,
   action: AuditAction,
-  work: (transaction: Transaction, userId: string) => Promise<T>,
+  work: (transaction: Transaction, userId: string, by: Actor) => Promise<T>,
 ): Promise<T> {
   const by = userActor(session.user.id, request);
   return await identity.database.kysely.transaction().execute(async (transaction) => {
-    const result = await work(transaction, session.user.id);
+    const result = await work(transaction, session.user.id, by);
     await appendAudit(transaction, by, { action, subject: by.id });
     return result;
   });

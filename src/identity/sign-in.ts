@@ -41,7 +41,7 @@ export async function signIn(
       throw error;
     });
   if (result === null) throw wrongCredentials('password', 'Incorrect email or password.');
-  await endPresentedSession(database, request.headers, identity.cookieName);
+  await endPresentedSession(database, request, identity.cookieName);
   await attempts.reset('signIn', source);
   return await finishFirstFactor(
     identity,
@@ -92,7 +92,7 @@ export async function signInSecondFactor(
 
 /** Ends the session of a browser and returns the cookies to set. */
 export async function signOut(identity: Identity, request: BrowserRequest): Promise<string[]> {
-  await endPresentedSession(identity.database, request.headers, identity.cookieName);
+  await endPresentedSession(identity.database, request, identity.cookieName);
   if (sessionToken(request.headers.cookie, identity.cookieName) === null) return [];
   const secure = identity.cookieName.startsWith('__Host-') ? '; Secure' : '';
   return [`${identity.cookieName}=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax${secure}`];
@@ -196,7 +196,7 @@ export async function finishProviderSignIn(
     identity.log.info('sign-in with a provider failed', { provider, reason });
     return { location: `${SIGN_IN}?error=${ERRORS.get(reason) ?? 'provider_failed'}`, cookies };
   }
-  await endPresentedSession(identity.database, request.headers, identity.cookieName);
+  await endPresentedSession(identity.database, request, identity.cookieName);
   const { status } = await finishFirstFactor(identity, request, cookies, session.user_id, provider);
   const next = `${location.pathname}${location.search}${location.hash}`;
   if (status === 'signed_in') return { location: next, cookies };

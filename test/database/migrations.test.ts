@@ -149,6 +149,7 @@ for (const databases of testDatabases()) {
         previous_last_four: null,
         previous_expires_at: null,
         previous_used_at: null,
+        session_id: null,
         tags: null,
       };
       assert.deepEqual(plain(keys), [

@@ -105,11 +105,17 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
   createPlaygroundKey: {
     account: accountInBody,
-    handle: async ({ database, context, actor, body }) => {
+    handle: async ({ database, context, principal, actor, body }) => {
       const expiresAt = Date.now() + PLAYGROUND_MS;
       const { key, record } = await createKey(
         database,
-        { name: 'Playground', purpose: 'playground', accountId: body.account_id, expiresAt },
+        {
+          name: 'Playground',
+          purpose: 'playground',
+          sessionId: principal.session?.id,
+          accountId: body.account_id,
+          expiresAt,
+        },
         actor,
         context.keyBounds,
       );

@@ -217,6 +217,27 @@ for (const kind of testDatabases()) {
       assert.equal((await use()).status, 401);
     });
 
+    test('a playground key ends with its session, however that ends, and with no other session', async () => {
+      const use = (key: string) =>
+        fetch(`${fixture.test.url}/v1/chat/completions`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${key}` },
+          body: JSON.stringify({ model: MODEL, messages: [{ role: 'user', content: 'hi' }] }),
+        });
+      const signedIn = async () => {
+        const browser = fixture.browser();
+        await browser.ok('signIn', { body: { email: 'owner@example.com', password: PASSWORD } });
+        const { key } = await browser.ok('createPlaygroundKey', { body: { account_id: accountId } });
+        return { browser, key };
+      };
+      const [first, second, third] = [await signedIn(), await signedIn(), await signedIn()];
+      await first.browser.ok('signOut');
+      assert.deepEqual([(await use(first.key)).status, (await use(second.key)).status], [401, 200]);
+      await third.browser.ok('endOtherSessions');
+      assert.deepEqual([(await use(second.key)).status, (await use(third.key)).status], [401, 200]);
+      owner = third.browser;
+    });
+
     test('the audit log contains the user and the IP address', async () => {
       const { id } = await owner.ok('createKey', { body: { name: 'a', account_id: accountId } });
       const { data } = await operator.ok('listAudit', { query: { subject: `key:${id}` } });

@@ -12,7 +12,9 @@ const kind = z
   );
 const purpose = z
   .enum(['api', 'playground'])
-  .describe('`playground`: created by the console for its playground, valid for an hour.');
+  .describe(
+    '`playground`: created by the console for its playground, valid for an hour, and until the session ends.',
+  );
 const allowedModels = z.array(modelId).min(1).max(MAX_MODELS).nullable();
 const MODELS_DESCRIPTION = 'IDs of the models that the key may use; null: all models.';
 const strict = z
@@ -188,7 +190,8 @@ export const keyOperations = operations({
   },
   createPlaygroundKey: {
     route: 'POST /api/playground-keys',
-    summary: "Create a playground key. It is valid for an hour and is subject to the account's limits.",
+    summary:
+      "Create a playground key. It is valid for an hour, but not after the session that created it, and is subject to the account's limits.",
     access: 'member',
     status: 201,
     body: component('NewPlaygroundKey', z.strictObject({ account_id: id })),
