@@ -208,6 +208,7 @@ function parameters(columns: readonly Column[]): string {
 }
 
 /** Assigns all columns but the first, which is the ID. */
-function assignments([, ...columns]: readonly Column[]): string {
-  return columns.map(({ name }, index) => `${name} = ?${index + 3}`).join(', ');
+function assignments(columns: readonly Column[]): string {
+  const all = columns.map(({ name }, index) => `${name} = ?${index + 2}`);
+  return all.slice(1).join(', ');
 }

@@ -84,22 +84,22 @@ export function settledValues(id: string, price: TokenPrice, ended: Settlement):
 
 type Settled = Partial<RowOf<'settle'>> & { id: string };
 
-/** Combines the values of `OPENED` and `SETTLED`. */
-export function endedValues(opened: Values, [, ...settled]: Values): Values {
-  return [...opened, ...settled];
+/** Combines the values of `OPENED` and `SETTLED` to those of `ENDED`. */
+export function endedValues(opened: Values, settled: Values): Values {
+  return [...opened, ...settled.slice(1)];
 }
 
 /** Returns the values of a settlement with its charge canceled; null if it is not billed. */
 export function waivedValues(settled: Values): Values | null {
-  return settled[BILLED] === 1 ? waived(settled) : null;
+  const isBilled = SETTLED.some(({ name }, index) => name === 'billed' && settled[index] === 1);
+  return isBilled ? waived(settled) : null;
 }
 
-const BILLED = SETTLED.findIndex(({ name }) => name === 'billed');
-
-function waived([id, ...settled]: Values): Values {
+function waived(settled: Values): Values {
   const values: Readonly<Record<string, Value>> = WAIVED;
-  const [, ...columns] = SETTLED;
-  return [id, ...columns.map(({ name }, index) => (name in values ? values[name] : settled[index]) ?? null)];
+  const row = SETTLED.map(({ name }, index) => (name in values ? values[name] : settled[index]));
+  // The ID is not among them, and stays the first.
+  return row as unknown as Values;
 }
 
 /** Returns a settlement for the row of a rejected request, in case the row exists. */
