@@ -20,6 +20,8 @@ export interface SamplingParameter {
   readonly off?: number;
   /** The key in `general.sampling` of GGUF files, with the value that the publisher recommends. Absent: there is none. */
   readonly gguf?: string;
+  /** The value in GGUF files that means none. */
+  readonly ggufNone?: number;
   /** The name in the API of a server that has another one. */
   readonly names?: Readonly<Record<string, string>>;
   /** Returns the value to send to a server; null: none. Absent: the value itself. */
@@ -43,6 +45,7 @@ export const SAMPLING = {
     schema: { type: 'number', minimum: 0, maximum: 1 },
     fallback: 1,
     gguf: 'top_p',
+    ggufNone: 0,
     sent: sentTopP,
     description:
       'Nucleus sampling: samples from the smallest set of tokens whose probabilities add up to this value. 0 always selects the most likely token.',
@@ -167,7 +170,6 @@ export const RECOMMENDED_LIST = SAMPLING_LIST.filter(
   ([, { gguf }]) => gguf !== undefined,
 ) as readonly (readonly [keyof RecommendedSampling, SamplingParameter])[];
 
-/** Returns recommended parameters as JSON. */
 export function recommendedJson(sampling: RecommendedSampling): RecommendedSamplingJson {
   const json: Record<string, number> = {};
   for (const [id, { name }] of RECOMMENDED_LIST) {

@@ -206,12 +206,11 @@ function embeddingOf(metadata: MetadataReader, architecture: string): EmbeddingI
 }
 
 function samplingOf(metadata: MetadataReader): RecommendedSampling | null {
-  const found = RECOMMENDED_LIST.flatMap(([id, { gguf, schema }]) => {
+  const found = RECOMMENDED_LIST.flatMap(([id, { gguf, ggufNone, schema }]) => {
     const value = metadata.number(`general.sampling.${gguf}`);
     const { type, minimum = -Infinity, maximum, exclusiveMinimum } = schema;
-    if (value === null || value < minimum || value > maximum) return [];
-    // Files have a `top_p` of 0 for none.
-    if (value <= (id === 'topP' ? 0 : (exclusiveMinimum ?? -Infinity))) return [];
+    if (value === null || value === ggufNone || value < minimum || value > maximum) return [];
+    if (exclusiveMinimum !== undefined && value <= exclusiveMinimum) return [];
     if (type === 'integer' && !Number.isInteger(value)) return [];
     // The file has 32-bit floats, so 0.6 is read as 0.6000000238418579.
     return [[id, Number(value.toPrecision(6))] as const];
