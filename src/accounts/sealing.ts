@@ -18,7 +18,6 @@ export class Sealing {
     return new Sealing(await keys.derive('sealed texts'));
   }
 
-  /** Returns the sealer of an account. */
   of(accountId: string): Sealer {
     return new AccountSealer(this.#keys, accountId);
   }

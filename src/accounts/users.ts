@@ -19,7 +19,6 @@ import {
 
 export type UserRow = Selectable<Schema['users']>;
 
-/** A member of an account. */
 export interface MemberRow extends UserRow {
   account_id: string;
   role: MemberRole;

@@ -33,7 +33,6 @@ const LAST_MS = 2000;
 /** How long a test message may take, in milliseconds. */
 const TEST_MS = 20_000;
 
-/** Result of a test message. */
 export interface TestResult {
   channel: string;
   target: string;
@@ -116,7 +115,6 @@ export class Alerts implements AsyncDisposable {
     });
   }
 
-  /** Starts to check. */
   start(): void {
     void this.check();
     // A check that waits for the database is not followed by a queue of others.

@@ -49,7 +49,6 @@ interface ChannelOptions {
   timeoutMs?: number;
 }
 
-/** The configured channels. */
 export class Channels implements AsyncDisposable {
   readonly all: readonly Channel[];
   #agent: Dispatcher | null = null;

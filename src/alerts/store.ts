@@ -304,7 +304,6 @@ export class AlertStore {
     };
   }
 
-  /** Returns the number of firing alerts. */
   async countFiring(): Promise<number> {
     const { count } = await this.#database.kysely
       .selectFrom('alerts')
@@ -616,7 +615,6 @@ function isHeldBySilence({
 /** What to silence. Exactly one field is set. */
 export interface SilenceTarget {
   type?: string | undefined;
-  /** ID of an alert. */
   alertId?: string | undefined;
 }
 

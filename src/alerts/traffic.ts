@@ -5,12 +5,10 @@ const MAX_ACCOUNTS = 10_000;
 /** Maximum models whose errors are counted. */
 const MAX_MODELS = 1000;
 
-/** A request that has ended. */
 export interface EndedRequest {
   /** Null: unknown. */
   accountId: string | null;
   model: string | null;
-  /** HTTP status. */
   status: number;
   /** Error code; null: completed. */
   code: string | null;

@@ -146,7 +146,6 @@ const ROWS = {
 
 type AlertFacts = { [Type in AlertTypeName]: Parameters<(typeof ROWS)[Type]['title']>[0] };
 
-/** All types of alerts. */
 export const ALERTS: { readonly [Type in AlertTypeName]: AlertType<AlertFacts[Type]> } = ROWS;
 
 /** How alerts are treated whose type only a newer version knows. */

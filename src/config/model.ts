@@ -395,7 +395,6 @@ export function namedReplicas(model: {
   return replicas.map((replica, index) => ({ ...replica, name: replica.name ?? `${id}#${index}` }));
 }
 
-/** Returns the name of the embedded engine of a model. */
 export const embeddedName = (model: string): string => `embedded:${model}`;
 
 /** Returns a default name that is greater than those of `replicas`. */

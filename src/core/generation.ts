@@ -19,7 +19,6 @@ type ImageFormat = (typeof IMAGE_FORMATS)[number];
 export const IMAGE_DETAILS = ['auto', 'low', 'high', 'original'] as const;
 export type ImageDetail = (typeof IMAGE_DETAILS)[number];
 
-/** An image in a message. */
 export interface Image {
   /** Number of UTF-16 code units of the message's content before the image. */
   at: number;
@@ -35,7 +34,6 @@ export interface Image {
   path: string;
 }
 
-/** An image as a file. */
 export interface ImageFile {
   format: ImageFormat;
   bytes: number;
@@ -299,7 +297,6 @@ interface TextDelta {
   tokenIds?: TokenIds;
 }
 
-/** A part of a tool call. */
 interface ToolCallDelta {
   choice: number;
   /** Index of the call in its choice. */
@@ -377,7 +374,6 @@ export type EngineEvent = PrefillEvent | GenerationEvent;
 /** An event with generated text. */
 export type TextEvent = Extract<GenerationEvent, { type: 'token' | 'reasoning' }>;
 
-/** An event with a part of a tool call. */
 export type ToolEvent = Extract<GenerationEvent, { type: 'tool-call' | 'tool-arguments' }>;
 
 /**

@@ -1,6 +1,5 @@
 import { ServiceError } from './errors.ts';
 
-/** The error for an invalid response of a replica. */
 export function invalidResponse(cause: unknown): ServiceError {
   return new ServiceError('engine_unavailable', 'The engine of this model sent an invalid response.', {
     cause,

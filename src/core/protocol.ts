@@ -24,9 +24,7 @@ export interface Protocol {
    * `x-request-id` and as `limits`, the `x-ratelimit-*` headers.
    */
   headers?(requestId: string, limits: readonly string[]): readonly string[];
-  /** Returns the HTTP status of an error. */
   errorStatus(error: ServiceError): number;
-  /** Returns the body of an error response. */
   errorBody(error: ServiceError, requestId: string): string;
   /** Returns the frames that end a stream with an error. `usage`: what is charged; `sent`: the last frames that were sent. */
   errorFrames(error: ServiceError, usage: Usage, sent: string): string;

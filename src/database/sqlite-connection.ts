@@ -15,7 +15,6 @@ export type SqliteCall = SqliteQuery | SqliteBatch;
 
 export type SqliteResultOf<C extends SqliteCall> = C extends SqliteBatch ? Missed | null : SqliteResult;
 
-/** A statement. */
 export interface SqliteQuery {
   sql: string;
   parameters: readonly unknown[];

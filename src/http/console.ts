@@ -6,7 +6,6 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 /** Directory of the built console, in a clone and in the installed package. */
 const CONSOLE_FOLDER = join(import.meta.dirname, '..', '..', 'console', 'dist');
 
-/** Whether the console is built. */
 export function consoleIsBuilt(): boolean {
   return existsSync(join(CONSOLE_FOLDER, 'index.html'));
 }

@@ -7,7 +7,6 @@ const WINDOW = 10;
 /** Maximum number of TTFT values stored for each second. A new value replaces the oldest one. */
 const SAMPLES = 64;
 
-/** A generation that has ended. */
 export interface GenerationSummary {
   /** Whether it ended with an error. A client that disconnected is not an error. */
   failed: boolean;

@@ -7,7 +7,6 @@ import type { GenerationExchange } from './exchange.ts';
 
 /** The result of a request, in addition to its `GenerationRecord`. */
 export interface RequestSummary {
-  /** Path of the endpoint. */
   path: string;
   /** HTTP status. For a stream that failed after its 200 was sent, the status that its error would otherwise have had. */
   status: number;
@@ -91,7 +90,6 @@ export function logCount(
   });
 }
 
-/** Rounds to a tenth. */
 function tenths(ms: number): number {
   return Math.round(ms * 10) / 10;
 }

@@ -35,7 +35,6 @@ export async function passwordHash({ kysely }: Database, userId: string): Promis
   return row?.password_hash ?? null;
 }
 
-/** Sets the password of a user. */
 export async function setPassword(
   transaction: Transaction<Schema>,
   userId: string,

@@ -47,7 +47,6 @@ export function wrongValue(path: string, expected: string, got?: number): Servic
   return new ServiceError('invalid_value', `\`${path}\` must be ${expected}${found}.`, { param: path });
 }
 
-/** The error for a missing field. */
 export function missing(path: string): ServiceError {
   return new ServiceError('missing_required_parameter', `\`${path}\` is required.`, { param: path });
 }

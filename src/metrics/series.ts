@@ -51,7 +51,6 @@ export class SeriesTable<S> {
   }
 }
 
-/** A counter with labels. */
 export class Counter {
   readonly #metric: Metric;
   readonly #table: SeriesTable<{ total: number }>;
@@ -77,7 +76,6 @@ interface Observations {
   sum: number;
 }
 
-/** A histogram with labels. */
 export class Histogram {
   readonly #name: string;
   readonly #bounds: Float64Array;

@@ -29,7 +29,6 @@ export interface FieldSchema {
  */
 type FieldUse = 'generation' | 'hint' | 'noted' | 'refused';
 
-/** A request field. */
 export interface Field {
   /** Path in the body, such as `messages[].role`. */
   readonly path: string;

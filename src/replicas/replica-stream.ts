@@ -75,7 +75,6 @@ const CLOSE_TIMEOUT_MS = 1000;
 export interface ReplicaStreamSettings extends ContextBound {
   dialect: Dialect;
   connections: ReplicaConnections;
-  /** The open streams. */
   open: Set<ReplicaStream>;
   firstByteMs: number;
   responseMs: number;
@@ -111,7 +110,6 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   readonly #request: GenerationRequest;
   /** An estimate of its prompt tokens. */
   readonly #estimatedTokens: number;
-  /** Whether the response is a stream. */
   readonly #streamed: boolean;
   /** The `max_tokens` last sent; null if none was sent. */
   #maxTokens: number | null;

@@ -80,7 +80,6 @@ export class Dispatcher {
     }
   }
 
-  /** Number of waiting requests. */
   get waiting(): number {
     let sum = 0;
     for (const { size } of this.#queues.values()) sum += size;

@@ -1,4 +1,3 @@
-/** A waiting request. */
 export interface QueuedRequest {
   readonly share: AccountShare;
   /** Whether it has failed on a replica. It then goes before the other requests of its account. */
@@ -166,9 +165,7 @@ export class AccountShare {
   readonly accountId: string;
   /** Its share of a contended model, relative to other accounts. Above 0. */
   weight = 1;
-  /** Requests that are running. */
   running = 0;
-  /** Requests that are waiting. */
   waiting = 0;
   /** When a request of the account last started, as a sequence number from 1; 0: never. */
   lastStart = 0;

@@ -64,7 +64,6 @@ export interface RoutingOptions {
 export class ServedModel implements ConfiguredModel {
   readonly id: string;
   readonly required: boolean;
-  /** The dialects of its replicas. */
   dialects: readonly Dialect[] = [];
   readonly #backlog: Backlog;
   readonly #retries: RetryBudget;

@@ -140,7 +140,6 @@ export class ModelTable {
     });
   }
 
-  /** Loads or unloads a model. */
   async setLoaded(stored: StoredModel, loaded: boolean, by: Actor): Promise<void> {
     await this.update({ ...stored, loaded }, by, loaded ? 'model.load' : 'model.unload', {});
   }

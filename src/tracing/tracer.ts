@@ -60,7 +60,6 @@ export class Tracer implements AsyncDisposable {
     return { ...context, parentId: parent?.spanId ?? null, traceparent: formatTraceparent(context) };
   }
 
-  /** Records the spans of a generation that has ended. */
   end(trace: Trace, generation: TracedGeneration, record: TracedRecord): void {
     if (trace.sampled) this.#exporter.add(spansOf(trace, generation, record));
   }

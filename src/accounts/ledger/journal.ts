@@ -465,7 +465,6 @@ function rowsOf({ opens, ended, checkpoints, settles, undelivered }: Batch): num
   return opens.length + ended.length + checkpoints.length + settles.length + undelivered.length;
 }
 
-/** The row of a running request. */
 interface RunningRow {
   id: string;
   price: TokenPrice;

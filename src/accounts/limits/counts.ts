@@ -64,7 +64,6 @@ export function amountsOf(
   };
 }
 
-/** Returns what a request has used. */
 export function usedAmounts({ request, tokens, pico }: ActualUsage): Amounts {
   return { requests: request ? 1 : 0, tokens, usd: nanoOfPico(pico) };
 }

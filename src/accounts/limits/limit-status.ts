@@ -46,7 +46,6 @@ export function headersOf(scopes: readonly ScopeCounts[]): RateLimitHeaders {
   return headers;
 }
 
-/** A limit that applied to a request. */
 export interface AppliedLimit {
   scope: 'account' | 'key';
   /** Null: all models. */

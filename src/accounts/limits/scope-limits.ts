@@ -12,7 +12,6 @@ export const PARTS = 60_000;
 /** Largest limit per minute that the parts can count. */
 const MAX_PER_MINUTE = 100_000_000_000;
 
-/** One limit of a scope. */
 export interface Limit {
   readonly kind: LimitKind;
   /** Requests, tokens or nano-dollars; the capacity of a bucket. */

@@ -86,7 +86,6 @@ export interface Weights {
 /** Dispose of the contexts, then of the model. */
 export interface LoadedWeights<Contexts> extends Weights {
   contexts: Contexts;
-  /** Whether all layers are on a GPU. */
   onGpu: boolean;
   /** The backend with its threads or layers, for the log. */
   backend: string;

@@ -46,7 +46,6 @@ type AccountIdOf<Level extends Access> = Level extends AccountAccess
     }
   : unknown;
 
-/** An authorized call of an operation. */
 type AuthorizedCall<Op extends Operation> = CallContext &
   RequestParts<Op> &
   CallerOf<Op['access']> &

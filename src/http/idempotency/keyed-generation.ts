@@ -11,7 +11,6 @@ const OVERHEAD_BYTES = 1024;
 /** If a response is no longer shared, its generation waits while more than this number of its pages are in memory. */
 const UNSHARED_PAGES = 2;
 
-/** The memory of all responses. */
 export interface ResponseMemory {
   /** Reserves bytes for an account if there is room for them, and returns whether there was. */
   reserve(accountId: string, bytes: number): boolean;

@@ -14,7 +14,6 @@ const ACCOUNT_SHARE = 1 / 4;
 /** Memory that the responses of one account may use if its share is smaller, in bytes. */
 const MIN_ACCOUNT_BYTES = 65_536;
 
-/** The responses of one account. */
 interface AccountResponses {
   bytes: number;
   /** Oldest first. */

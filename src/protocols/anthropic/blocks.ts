@@ -31,7 +31,6 @@ export abstract class Block implements ResponsePart<object> {
     this.send?.(frame('content_block_start', { index: this.index, content_block: this.start }));
   }
 
-  /** Adds a part. */
   add(text: string): void {
     if (text === '') return;
     this.text += text;

@@ -34,7 +34,6 @@ import { MEDIA } from './messages.ts';
 const name = { ...string, minLength: 1, maxLength: 128, pattern: '^[A-Za-z0-9_-]+$' };
 const calledName = { ...string, minLength: 1 };
 
-/** Describes the endpoint for messages. */
 export function describeMessages(): EndpointDescription {
   const operation = generationOperation('createMessage', 'Create a message.', reference('MessagesRequest'), {
     description: 'The message; with `stream`, server-sent events that end with `message_stop` or `error`.',

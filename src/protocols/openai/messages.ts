@@ -201,7 +201,6 @@ function parseToolCall(value: unknown, path: string, budget: JsonBudget, notes: 
   };
 }
 
-/** Parses the ID of a call. */
 export function parseCallId(value: unknown, path: string): string {
   if (value === null) throw missing(path);
   return fields.messageToolCallId.read(value, path) ?? '';

@@ -138,21 +138,18 @@ function modelPaths(forms: readonly ModelsDescription[]): Json {
   };
 }
 
-/** Describes the endpoint for chats. */
 export function describeChat({ maxChoices }: { maxChoices: number }): EndpointDescription {
   const ChatRequest = { ...requestSchema('chat', maxChoices), anyOf: CHAT_COMBINATIONS };
   const operation = completions('createChatCompletion', 'Create a chat completion.', 'Chat');
   return { operation, schemas: { ChatRequest } };
 }
 
-/** Describes the endpoint for text completions. */
 export function describeText({ maxChoices }: { maxChoices: number }): EndpointDescription {
   const TextRequest = { ...requestSchema('text', maxChoices), allOf: textCombinations(maxChoices) };
   const operation = completions('createCompletion', 'Create a text completion.', 'Text');
   return { operation, schemas: { TextRequest } };
 }
 
-/** Describes the endpoint for embeddings. */
 export function describeEmbeddings(): EndpointDescription {
   const operation = generationOperation(
     'createEmbeddings',
@@ -394,7 +391,6 @@ const SCHEMA_BOUNDS = `A JSON Schema that uses only supported keywords, with at 
 export const callId = { ...string, minLength: 1, maxLength: MAX_CALL_ID };
 const functionName = { ...string, pattern: NAME.source };
 
-/** The URL of an image. */
 export const imageUrl = {
   ...string,
   description: `A data URI in base64 with a PNG, JPEG, GIF or WebP image of at most ${MAX_IMAGE_PIXELS} pixels. If the model takes URLs, also an \`https\` URL of at most ${MAX_IMAGE_URL} characters, with a public host and the port 443.`,

@@ -129,7 +129,6 @@ export function shortName(name: string): string {
   return `${name.replaceAll(/[^\w-]/g, '_').slice(0, 55)}_${hash}`;
 }
 
-/** Checks the name of a function. */
 function parseFunctionName(value: unknown, path: string): string {
   if (value === null) throw missing(path);
   const name = asString(value, path);

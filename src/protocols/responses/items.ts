@@ -67,7 +67,6 @@ class ItemEvents {
     this.#content = flatten(`${this.#index}"item_id":"${id}",${place}`);
   }
 
-  /** Emits an event with the item. */
   emit(type: string, item: string): void {
     this.#emit(eventStart(type), `${this.#index}"item":${item}`);
   }

@@ -26,7 +26,6 @@ import {
 import type { EndpointDescription } from '../../core/protocol.ts';
 import { RESPONSES_FIELDS } from './fields.ts';
 
-/** Describes the endpoint for responses. */
 export function describeResponses(): EndpointDescription {
   const operation = generationOperation(
     'createResponse',

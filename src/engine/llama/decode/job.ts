@@ -259,7 +259,6 @@ export class JobChoice {
     return reason;
   }
 
-  /** Emits the parts of a token. */
   #emit(parts: readonly ChoicePart[]): void {
     const choice = this.#options.index;
     const { completionTokens } = this.job;

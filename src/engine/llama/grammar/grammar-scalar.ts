@@ -113,7 +113,6 @@ const ANY_TEXT = regexNode(
   ].join(''),
 );
 
-/** Any raw text. */
 const ANY_RAW_TEXT = regexNode(String.raw`[^<\uD800-\uDFFF]*`);
 
 /** Replaces each set of characters with an expression for the encodings of these characters. */

@@ -58,7 +58,7 @@ export class SchemaGrammar {
   /** Rules of the automata, by the joined keys of their `RegexForm`s. */
   readonly #regexRules = new Map<string, { name: string; work: number }>();
 
-  /** Throws like `checkJsonSchema`: clients other than the service may send any schema to an engine. */
+  /** Throws like `checkJsonSchema`: of a schema that is not strict, the service has checked only the size. */
   constructor(schema: JsonSchema, path: string, rules: GrammarRules, tokens: TokenSample) {
     this.#schema = checkJsonSchema(schema, path);
     this.#path = path;

@@ -65,7 +65,6 @@ export function dateOf(date: Date): string {
 
 const CONSTANTS = { true: true, false: false, none: null, True: true, False: false, None: null };
 
-/** Python's `range`. */
 function pythonRange(first: number, second?: number, step = 1): number[] {
   const [start, end] = second === undefined ? [0, first] : [first, second];
   const numbers: number[] = [];

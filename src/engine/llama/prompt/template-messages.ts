@@ -57,7 +57,6 @@ export function offeredTools({
   }
 }
 
-/** Returns `tools` for a template. */
 export function templateTools(
   tools: readonly Tool[],
   { noDescription }: TemplateForm,
@@ -85,7 +84,6 @@ interface TemplateMessage {
   name?: string;
 }
 
-/** Returns `messages` for a template. */
 export function templateMessages(
   messages: readonly Message[],
   form: TemplateForm,

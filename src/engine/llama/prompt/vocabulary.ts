@@ -63,7 +63,6 @@ export class Vocabulary {
     this.#bytesOf = rule !== undefined && ruleMatches(rule, model, size, this.#detokenize) ? rule : null;
   }
 
-  /** Whether the token ends the output. */
   ends(token: number): boolean {
     return this.#endTokens.has(token);
   }

@@ -49,7 +49,6 @@ export class PartCollector {
     this.#trimsStart = true;
   }
 
-  /** Starts a call. */
   call(name: string): void {
     this.#space = '';
     this.#trimsStart = false;
@@ -61,7 +60,6 @@ export class PartCollector {
     this.#add('arguments', text);
   }
 
-  /** Ends the output. */
   end(): void {
     if (this.#last === 'text' || this.#last === null) this.#add('text', this.#space);
     this.#space = '';

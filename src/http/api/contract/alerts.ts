@@ -91,7 +91,6 @@ const silence = component(
   }),
 );
 
-/** Alerts of all instances. */
 export const alertOperations = operations({
   listAlerts: {
     route: 'GET /api/alerts',

@@ -44,5 +44,4 @@ export const statusFields = {
   bound: amount,
 };
 
-/** A limit that applied to a request. */
 export const appliedLimit = component('AppliedLimit', z.object({ ...statusFields, left: amount }));

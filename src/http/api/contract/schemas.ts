@@ -25,7 +25,6 @@ export function component<T extends z.ZodType>(id: string, schema: T): T {
 /** A string in the format of an ID. Does not check that the object exists. */
 export const id = z.string().regex(ID, 'expected an ID');
 
-/** Text of `min` to `max` characters. */
 export function characters(min: number, max: number) {
   return z
     .string()
