@@ -3,28 +3,37 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { renderGuide } from '../../console/guide.ts';
 import { highlight } from '../../console/src/components/highlight.ts';
-import { GUIDE } from '../../console/src/components/guide-pages.ts';
+import { GUIDES, guidesOf } from '../../console/src/components/guide-pages.ts';
 import { matchesCommand } from '../../console/src/shell/commands.ts';
 import { anchorsOf, PAGES, readPage } from '../docs/markdown.ts';
 
 const DOCS = PAGES.filter((page) => page.startsWith('docs/'));
-const LISTED = GUIDE.flatMap(({ pages }) => pages);
 const rendered = (slug: string) => renderGuide(readPage(`docs/${slug}.md`));
 
 test('every page of docs is listed once, under its title', () => {
-  assert.deepEqual(LISTED.map(({ slug }) => `docs/${slug}.md`).sort(), [...DOCS].sort());
-  for (const { slug, title } of LISTED) assert.equal(rendered(slug).title, title);
+  assert.deepEqual(GUIDES.map(({ slug }) => `docs/${slug}.md`).sort(), [...DOCS].sort());
+  for (const { slug, title } of GUIDES) assert.equal(rendered(slug).title, title);
+});
+
+test('callers are shown the guides of the API, and not those of operators', () => {
+  const slugs = guidesOf({ operator: false }).flatMap(({ pages }) => pages.map(({ slug }) => slug));
+  for (const slug of ['clients', 'errors', 'limits']) assert.ok(slugs.includes(slug), slug);
+  for (const slug of ['torture', 'cli', 'deploy', 'sign-in']) assert.ok(!slugs.includes(slug), slug);
+  assert.deepEqual(
+    guidesOf({ operator: true }).flatMap(({ pages }) => pages),
+    GUIDES,
+  );
 });
 
 test('every link leads to a page and a heading of the guide, to the page itself, or to another site', () => {
   let followed = 0;
-  for (const { slug } of LISTED) {
+  for (const { slug } of GUIDES) {
     for (const [, href = ''] of rendered(slug).html.matchAll(/href="([^"]*)"/g)) {
       if (/^https?:/.test(href)) continue;
       const [path = '', anchor] = href.split('#', 2);
       const target = path === '' ? slug : path.replace(/^\/docs\/guide\//, '');
       assert.ok(
-        LISTED.some((page) => page.slug === target),
+        GUIDES.some((page) => page.slug === target),
         `${slug}: ${href}`,
       );
       if (anchor !== undefined)
@@ -36,7 +45,7 @@ test('every link leads to a page and a heading of the guide, to the page itself,
 });
 
 test('headings have the anchors that GitHub gives them', () => {
-  for (const { slug } of LISTED) {
+  for (const { slug } of GUIDES) {
     const ids = [...rendered(slug).html.matchAll(/<h\d id="([^"]*)"/g)].map(([, id]) => id);
     const [, ...anchors] = anchorsOf(readPage(`docs/${slug}.md`));
     assert.deepEqual(ids, anchors, slug);

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { until } from '../harness.ts';
 import { forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
 import { post, userId } from './service.ts';
-import { openStage, signInOn, type Stage } from './stage.ts';
+import { newKey, openStage, signInOn, type Stage } from './stage.ts';
 
 describe('navigation', WITH_BROWSER, () => {
   let stage: Stage;
@@ -82,8 +82,9 @@ describe('navigation', WITH_BROWSER, () => {
 
   test('a drawer covers the full height and reaches the right edge of the window', async () => {
     const { page } = stage.operator;
-    await page.goto('/docs/createKey?try=1');
-    const drawer = page.getByRole('dialog', { name: 'Create key' });
+    const { id } = await newKey(stage.service, 'in a drawer');
+    await page.goto(`/keys?key=${id}`);
+    const drawer = page.getByRole('dialog', { name: 'in a drawer' });
     await drawer.waitFor();
     const size = page.viewportSize();
     await until(async () => {
@@ -127,6 +128,11 @@ describe('navigation', WITH_BROWSER, () => {
     await page.goto('/docs/guide/console');
     await page.locator('.guide').getByRole('link', { name: 'Sign-in' }).click();
     await page.getByRole('heading', { name: 'Sign-in', level: 1 }).waitFor();
+    await page.goto('/docs/guide/limits#50%');
+    await page.locator('.guide').getByRole('link').first().waitFor();
+    // In the URL of an old bookmark.
+    await page.goto('/docs/createKey?try=1');
+    await page.getByRole('heading', { name: 'Create key', level: 1 }).waitFor();
     await page.goto('/docs/guide/no-such-guide');
     await page.getByText('This guide does not exist').waitFor();
   });

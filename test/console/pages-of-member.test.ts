@@ -37,7 +37,7 @@ const PATHS = [
   '/settings?tab=security',
   '/settings?tab=sessions',
   '/docs',
-  '/docs/createKey?try=1',
+  '/docs/createKey',
   '/docs/guide/limits',
 ];
 

@@ -76,7 +76,6 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'settings-appearance', path: '/settings?tab=appearance', by: 'operator' },
   { name: 'docs', path: '/docs', by: 'operator' },
   { name: 'docs-operation', path: '/docs/createChatCompletion', by: 'operator' },
-  { name: 'docs-try', path: '/docs/createKey?try=1', by: 'operator' },
   { name: 'guide', path: '/docs/guide/limits', by: 'operator' },
   { name: 'command-menu', path: '/models', by: 'operator', into: (page) => openDialog(page, 'Control+k') },
   { name: 'shortcuts', path: '/models', by: 'operator', into: (page) => openDialog(page, '?') },

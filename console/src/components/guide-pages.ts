@@ -1,9 +1,16 @@
-/** The pages of `docs/` in the order of the navigation. `title` is the first heading of the page. */
-export const GUIDE: readonly { label: string; pages: readonly { slug: string; title: string }[] }[] = [
+interface GuideGroup {
+  label: string;
+  /** Listed for operators only. */
+  operator?: boolean;
+  /** `title` is the first heading of the page. */
+  pages: readonly { slug: string; title: string }[];
+}
+
+/** The pages of `docs/` in the order of the navigation. */
+const GROUPS: readonly GuideGroup[] = [
   {
     label: 'Get started',
     pages: [
-      { slug: 'quick-start', title: 'Quick start' },
       { slug: 'clients', title: 'Client libraries' },
       { slug: 'agents', title: 'Agents and chat apps' },
       { slug: 'console', title: 'The web console' },
@@ -31,13 +38,15 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
     pages: [
       { slug: 'limits', title: 'Plans and limits' },
       { slug: 'ledger', title: 'The ledger' },
-      { slug: 'sign-in', title: 'Sign-in' },
     ],
   },
   {
     label: 'Operate',
+    operator: true,
     pages: [
+      { slug: 'quick-start', title: 'Quick start' },
       { slug: 'configuration', title: 'Configuration' },
+      { slug: 'sign-in', title: 'Sign-in' },
       { slug: 'models', title: 'Models' },
       { slug: 'replicas', title: 'Replicas' },
       { slug: 'routing', title: 'Routing' },
@@ -56,6 +65,7 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
   },
   {
     label: 'Command line',
+    operator: true,
     pages: [
       { slug: 'cli', title: 'The command line' },
       { slug: 'cli-accounts', title: 'The command line: accounts, keys and plans' },
@@ -66,3 +76,10 @@ export const GUIDE: readonly { label: string; pages: readonly { slug: string; ti
     ],
   },
 ];
+
+/** Every page, also those that are only listed for operators: pages link to each other. */
+export const GUIDES = GROUPS.flatMap(({ pages }) => pages);
+
+/** Returns the groups of pages that are listed for a user. */
+export const guidesOf = ({ operator }: { operator: boolean }): readonly GuideGroup[] =>
+  GROUPS.filter((group) => operator || group.operator !== true);

@@ -5,7 +5,7 @@ import { useMemo } from 'react';
 import { useLocation } from 'wouter';
 import { useDocument } from '../api/document-query.ts';
 import { useRead } from '../api/queries.ts';
-import { GUIDE } from '../components/guide-pages.ts';
+import { guidesOf } from '../components/guide-pages.ts';
 import { groupsOf } from '../api/operations.ts';
 import { useAccount, useHrefWithAccount } from '../state/account.ts';
 import { useAccountChoices } from './account-switch.tsx';
@@ -161,12 +161,14 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
     },
     {
       label: 'Guides',
-      items: GUIDE.flatMap(({ pages }) => pages).map(({ slug, title }) => ({
-        value: `guide ${slug}`,
-        label: title,
-        keywords: 'documentation docs',
-        run: go(`/docs/guide/${slug}`),
-      })),
+      items: guidesOf(user)
+        .flatMap(({ pages }) => pages)
+        .map(({ slug, title }) => ({
+          value: `guide ${slug}`,
+          label: title,
+          keywords: 'documentation docs',
+          run: go(`/docs/guide/${slug}`),
+        })),
     },
     {
       label: 'API reference',

@@ -1,5 +1,5 @@
 import { Download, SearchX } from 'lucide-react';
-import { lazy, Suspense, useDeferredValue, useMemo, type ReactNode } from 'react';
+import { useDeferredValue, useMemo, type ReactNode } from 'react';
 import { Redirect, useParams } from 'wouter';
 import { useDocument } from '../../api/document-query.ts';
 import type { ApiDocument } from '../../api/document.ts';
@@ -7,6 +7,7 @@ import { groupsOf, matching, type Entry, type Group } from '../../api/operations
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
+import { CodeText } from '../../components/code-text.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
@@ -17,12 +18,8 @@ import { returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { MethodBadge } from './method-badge.tsx';
 import { NavDisclosure } from './nav-disclosure.tsx';
-import { OperationDetails } from './operation-details.tsx';
-import { Prose } from './prose.tsx';
-
-const TryDialog = lazy(() => import('./try-dialog.tsx'));
+import { MethodBadge, OperationDetails } from './operation-details.tsx';
 
 /** The API reference, generated from the OpenAPI document of the service: a list, and one page per operation. */
 export default function DocsPage() {
@@ -74,7 +71,7 @@ export default function DocsPage() {
 /** Returns the summary, unless it only repeats the title. */
 function hintOf({ title, summary }: Entry): ReactNode {
   const words = summary.replaceAll(/\b(?:a|an|the) |\.$/g, '');
-  return words === title ? undefined : <Prose text={summary} />;
+  return words === title ? undefined : <CodeText text={summary} />;
 }
 
 interface ReferenceProps {
@@ -118,7 +115,6 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
           schemas={schemas}
           model={model}
           accountId={account?.id ?? 'default'}
-          onTry={() => change({ try: '1' })}
         />
       ) : isUnknown ? (
         <Card>
@@ -133,19 +129,6 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
       ) : (
         <Overview groups={groups} search={search} onClear={() => change({ q: null })} />
       )}
-      <Suspense>
-        {/* The example body needs a model, so models must be loaded. */}
-        {entry !== undefined && query.has('try') && !models.isPending && (
-          <TryDialog
-            key={entry.id}
-            entry={entry}
-            schemas={schemas}
-            model={model}
-            accountId={account?.id ?? null}
-            onClose={() => change({ try: null })}
-          />
-        )}
-      </Suspense>
     </div>
   );
 }
@@ -203,7 +186,7 @@ function Overview({
                     {title}
                   </Link>
                   <p className="text-xs leading-5 text-ink-3">
-                    <Prose text={summary} />
+                    <CodeText text={summary} />
                   </p>
                 </div>
                 <p className="flex items-start gap-2">

@@ -8,18 +8,18 @@ import { Card } from '../../components/card.tsx';
 import { Page } from '../../components/page.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
+import { useSession } from '../../state/session.tsx';
 import { Link } from '../../components/link.tsx';
-import { GUIDE } from '../../components/guide-pages.ts';
+import { GUIDES, guidesOf } from '../../components/guide-pages.ts';
 import { NavDisclosure } from './nav-disclosure.tsx';
 
 const CONTENTS = import.meta.glob<{ default: GuideContent }>('../../../../docs/*.md');
 
-const PAGES = GUIDE.flatMap(({ pages }) => pages);
-
 /** The documentation of the service, as in `docs/`. */
 export default function GuidePage() {
-  const { page: slug = PAGES[0]?.slug ?? '' } = useParams<{ page?: string }>();
-  const page = PAGES.find((one) => one.slug === slug);
+  const groups = guidesOf(useSession().user);
+  const { page: slug = groups[0]?.pages[0]?.slug ?? '' } = useParams<{ page?: string }>();
+  const page = GUIDES.find((one) => one.slug === slug);
   const content = useQuery({
     queryKey: ['guide', slug],
     queryFn: async () => (await CONTENTS[`../../../../docs/${slug}.md`]?.())?.default ?? null,
@@ -31,7 +31,7 @@ export default function GuidePage() {
       <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">
         <div className="mb-6 xl:sticky xl:top-6 xl:self-start">
           <NavDisclosure label="All guides">
-            <GuideNav current={slug} />
+            <GuideNav groups={groups} current={slug} />
           </NavDisclosure>
         </div>
         {page === undefined ? (
@@ -39,7 +39,7 @@ export default function GuidePage() {
             <EmptyState
               icon={BookOpen}
               title="This guide does not exist"
-              action={<ButtonLink to="/docs/guide">Go to quick start</ButtonLink>}
+              action={<ButtonLink to="/docs/guide">View all guides</ButtonLink>}
             >
               Check the URL, or choose a guide from the list.
             </EmptyState>
@@ -58,10 +58,10 @@ export default function GuidePage() {
   );
 }
 
-function GuideNav({ current }: { current: string }) {
+function GuideNav({ groups, current }: { groups: ReturnType<typeof guidesOf>; current: string }) {
   return (
     <nav aria-label="Guides">
-      {GUIDE.map(({ label, pages }) => (
+      {groups.map(({ label, pages }) => (
         <div key={label} className="mb-4">
           <p className="mb-1 px-2 text-2xs font-medium text-ink-3">{label}</p>
           <ul>
@@ -87,8 +87,8 @@ function Content({ content: { html, sections } }: { content: GuideContent }) {
   const [, navigate] = useLocation();
   const href = useHrefWithAccount();
   useEffect(() => {
-    const id = decodeURIComponent(location.hash.slice(1));
-    if (id !== '') document.getElementById(id)?.scrollIntoView();
+    // The browser has looked for the heading before the page was loaded. Anchors are never percent-encoded.
+    document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }, []);
   const article = useRef<HTMLElement>(null);
   useEffect(() => {

@@ -1,16 +1,15 @@
-import { ChevronRight, Play } from 'lucide-react';
+import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { Entry, Response } from '../../api/operations.ts';
-import { Badge } from '../../components/badge.tsx';
-import { Button } from '../../components/button.tsx';
+import { Badge, type Tone } from '../../components/badge.tsx';
+import { ButtonLink } from '../../components/button.tsx';
+import { CodeText } from '../../components/code-text.tsx';
 import { Code, CodeTabs } from '../../components/code.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { curl } from '../../snippets/curl.ts';
 import { KEY_VARIABLE, samplesAt } from '../../snippets/samples.ts';
 import { useSession } from '../../state/session.tsx';
 import { addressOf, exampleBody } from './example.ts';
-import { MethodBadge } from './method-badge.tsx';
-import { Prose } from './prose.tsx';
 import { ShapeLine, SchemaFields } from './schema-fields.tsx';
 import { shapeOf, type Schemas } from './schema.ts';
 
@@ -20,12 +19,18 @@ interface OperationDetailsProps {
   /** Model id for examples. */
   model: string;
   accountId: string;
-  onTry: () => void;
 }
+
+/** The pages of the playground that send these operations. */
+const PLAYGROUNDS: Readonly<Record<string, string>> = {
+  createChatCompletion: '/playground',
+  createEmbeddings: '/playground?mode=embeddings',
+};
 
 /** An operation: URL, parameters, body, responses and code samples. */
 export function OperationDetails(props: OperationDetailsProps) {
-  const { entry, schemas, onTry } = props;
+  const { entry, schemas } = props;
+  const playground = PLAYGROUNDS[entry.id];
   return (
     <div className="@container min-w-0">
       <Address entry={entry} />
@@ -33,9 +38,11 @@ export function OperationDetails(props: OperationDetailsProps) {
         <div className="min-w-0 @3xl:order-last">
           <div className="space-y-3 @3xl:sticky @3xl:top-6">
             <OperationExample {...props} />
-            <Button size="small" icon={<Play className="size-3.5" aria-hidden="true" />} onClick={onTry}>
-              Try it
-            </Button>
+            {playground !== undefined && (
+              <ButtonLink size="small" to={playground}>
+                Try in playground
+              </ButtonLink>
+            )}
           </div>
         </div>
         <div className="min-w-0 space-y-8">
@@ -49,6 +56,23 @@ export function OperationDetails(props: OperationDetailsProps) {
         </div>
       </div>
     </div>
+  );
+}
+
+const TONES: Readonly<Record<string, Tone>> = {
+  GET: 'accent',
+  POST: 'good',
+  PUT: 'warn',
+  PATCH: 'warn',
+  DELETE: 'bad',
+};
+
+/** The HTTP method of an operation. */
+export function MethodBadge({ method }: { method: string }) {
+  return (
+    <Badge tone={TONES[method] ?? 'neutral'}>
+      <span className="font-mono">{method}</span>
+    </Badge>
   );
 }
 
@@ -163,7 +187,7 @@ function OneStatus({ response, schemas }: { response: Response; schemas: Schemas
           {codes.length > 0 ? (
             <span className="font-mono text-2xs">{codes.join(', ')}</span>
           ) : (
-            <Prose text={description} />
+            <CodeText text={description} />
           )}
         </span>
       </summary>
@@ -186,7 +210,7 @@ function Codes({ description }: { description: string }) {
     <ul className="space-y-1.5">
       {description.split('\n\n').map((line) => (
         <li key={line} className="text-xs leading-5 text-ink-2">
-          <Prose text={line} />
+          <CodeText text={line} />
         </li>
       ))}
     </ul>

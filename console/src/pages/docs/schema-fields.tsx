@@ -1,7 +1,7 @@
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { Schema } from '../../api/document.ts';
-import { Prose } from './prose.tsx';
+import { CodeText } from '../../components/code-text.tsx';
 import { shapeOf, type SchemaField, type Schemas, type Shape } from './schema.ts';
 
 /** Which fields are marked: required ones in requests, optional ones in responses. */
@@ -89,7 +89,7 @@ export function ShapeLine({ name, mark, shape }: { name: string; mark: Marked | 
       </p>
       {shape.description !== null && (
         <p className="mt-0.5 text-xs leading-5 text-ink-2">
-          <Prose text={shape.description} />
+          <CodeText text={shape.description} />
         </p>
       )}
       {shape.values.length > 0 && (

@@ -3,7 +3,7 @@ import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
-import { GUIDE } from '../../components/guide-pages.ts';
+import { GUIDES } from '../../components/guide-pages.ts';
 import { TextLink } from '../../components/link.tsx';
 import { LoadFailure, Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
@@ -117,7 +117,7 @@ function GuideText({ text }: { text: string }) {
 }
 
 function GuideLink({ slug, section }: { slug: string; section: string | undefined }) {
-  const page = GUIDE.flatMap(({ pages }) => pages).find((one) => one.slug === slug);
+  const page = GUIDES.find((one) => one.slug === slug);
   if (section === undefined) return <TextLink to={`/docs/guide/${slug}`}>{page?.title ?? slug}</TextLink>;
   const anchor = section
     .toLowerCase()
