@@ -7,9 +7,9 @@ import { ServiceError } from '../core/errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './bounds.ts';
 import { readPage, type Page, type PageQuery } from './page.ts';
-import type { Plan, Plans } from './plans.ts';
+import { limitsText, readLimits, type Plan, type Plans } from './plans.ts';
 
-const COLUMNS = ['id', 'name', 'plan', 'status', 'created_at'] as const;
+const COLUMNS = ['id', 'name', 'plan', 'limits', 'status', 'created_at'] as const;
 
 export type AccountRow = Pick<Selectable<Schema['accounts']>, (typeof COLUMNS)[number]>;
 
@@ -128,6 +128,11 @@ export interface AccountChange {
   name?: string | undefined;
   /** Null: the default plan. */
   plan?: Plan | null | undefined;
+  /**
+   * Returns its own limits over those of the plan from the ones that it has; null or empty: none. They have been validated
+   * with a schema.
+   */
+  limits?: ((now: PlanLimits | null) => PlanLimits | null) | undefined;
   /** `closed` is permanent: the account's keys stop working, its ledger stays. */
   status?: AccountStatus | undefined;
 }
@@ -150,30 +155,41 @@ export async function changeAccount(
   };
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockAccount(database, transaction, id);
-    const changed = { ...row, ...values };
-    const changedFields = (['name', 'plan', 'status'] as const).filter(
+    const limits = change.limits?.(readLimits(row.limits) ?? null);
+    const changed = { ...row, ...values, ...(limits !== undefined && { limits: limitsText(limits) }) };
+    const changedFields = (['name', 'plan', 'limits', 'status'] as const).filter(
       (field) => row[field] !== changed[field],
     );
     if (changedFields.length === 0) return row;
     if (row.status === 'closed') {
       throw new ServiceError('conflict', 'A closed account cannot be changed.', { param: 'id' });
     }
-    await transaction.updateTable('accounts').set(values).where('id', '=', id).execute();
+    await transaction
+      .updateTable('accounts')
+      .set({ ...values, limits: changed.limits })
+      .where('id', '=', id)
+      .execute();
     for (const field of changedFields) {
       await appendAudit(transaction, by, {
         action: field === 'status' ? STATUS_ACTIONS[changed.status] : FIELD_ACTIONS[field],
         subject: `account:${id}`,
         accountId: id,
-        detail: { from: row[field], to: changed[field] },
+        detail: { from: readable(field, row), to: readable(field, changed) },
       });
     }
     return changed;
   });
 }
 
+/** Returns a field as the audit log shows it. Damaged limits are null. */
+function readable(field: 'name' | 'plan' | 'limits' | 'status', row: AccountRow): unknown {
+  return field === 'limits' ? (readLimits(row.limits) ?? null) : row[field];
+}
+
 const FIELD_ACTIONS = {
   name: 'account.rename',
   plan: 'account.set_plan',
+  limits: 'account.set_limits',
 } as const satisfies Record<string, AuditAction>;
 
 const STATUS_ACTIONS: Readonly<Record<AccountStatus, AuditAction>> = {

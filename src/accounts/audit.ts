@@ -24,6 +24,7 @@ export type AuditAction =
   | 'account.create'
   | 'account.rename'
   | 'account.set_plan'
+  | 'account.set_limits'
   | 'account.suspend'
   | 'account.resume'
   | 'account.close'

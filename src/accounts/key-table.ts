@@ -8,6 +8,7 @@ import type { PlanLimits } from '../config/plan.ts';
 import { appendAudit, SERVICE, type Actor, type AuditNote } from './audit.ts';
 import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
 import { formatCursor, readPage, shortened, type Page, type PageQuery } from './page.ts';
+import { limitsText, parsedJson, readLimits } from './plans.ts';
 import { MAX_MODELS, MAX_TAGS, TAG, checkedName } from './bounds.ts';
 
 export interface NewKey extends KeyChange {
@@ -655,11 +656,6 @@ function tagsText(tags: readonly string[]): string | null {
   return distinct.length === 0 ? null : JSON.stringify(distinct);
 }
 
-function limitsText(limits: PlanLimits | null): string | null {
-  const text = JSON.stringify(limits);
-  return text === '{}' || text === 'null' ? null : text;
-}
-
 export type KeyKind = 'caller' | 'admin';
 
 /** The columns of a key that leave `accounts/`: all but its hash. */
@@ -712,7 +708,7 @@ export function readAccess({
   limits,
   allowed_models: models,
 }: Pick<KeyRow, 'limits' | 'allowed_models'>): KeyAccess | null {
-  const read = { limits: parsedJson(limits, isObject), models: parsedJson(models, isTextList) };
+  const read = { limits: readLimits(limits), models: parsedJson(models, isTextList) };
   if (read.limits === undefined || read.models === undefined) return null;
   return { limits: read.limits, models: read.models && new Set(read.models) };
 }
@@ -721,23 +717,6 @@ export function readAccess({
 export function readTags(text: string | null): string[] {
   return parsedJson(text, isTextList) ?? [];
 }
-
-/** Returns the value of a column; undefined: it is damaged. */
-function parsedJson<Value>(
-  text: string | null,
-  isValid: (value: unknown) => value is Value,
-): Value | null | undefined {
-  if (text === null) return null;
-  try {
-    const value: unknown = JSON.parse(text);
-    return isValid(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-const isObject = (value: unknown): value is PlanLimits =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const isTextList = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((item) => typeof item === 'string');

@@ -5,6 +5,7 @@ import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
 import { ACCESS_RELOAD, CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
 import type { PlanLimits } from '../config/plan.ts';
+import { readLimits } from './plans.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
 import { Secret } from '../support/secret.ts';
@@ -30,6 +31,8 @@ export interface AuthenticatedKey {
   readonly cacheScope: string;
   /** Name of the account's plan; null: the default plan. */
   readonly plan: string | null;
+  /** The account's own limits over those of the plan; null: none. */
+  readonly accountLimits: PlanLimits | null;
   /** The key's own limits, which apply in addition to the plan's; null: none. */
   readonly limits: PlanLimits | null;
   /** IDs of the models that it may use; null: all. */
@@ -427,9 +430,12 @@ export class KeyStore implements AsyncDisposable {
   *#toKeys(rows: readonly Row[]): Generator<LoadedKey, void> {
     /** The cache scope of each account, because computing it takes longer than the rest. */
     const cacheScopes = new Map<string, string>();
+    /** By their text, so that the keys of an account share one object. */
+    const limitsOf = new Map<string, PlanLimits | undefined>();
     for (const row of rows) {
       const { id, account_id: accountId, kind, name, hash, plan } = row;
       const access = this.#accessOf(row);
+      const accountLimits = this.#accountLimitsOf(row, limitsOf);
       const cacheScope = cacheScopes.get(accountId) ?? this.#cacheScopeOf(accountId);
       cacheScopes.set(accountId, cacheScope);
       const key: AuthenticatedKey = {
@@ -439,6 +445,7 @@ export class KeyStore implements AsyncDisposable {
         name,
         cacheScope,
         plan,
+        accountLimits: accountLimits ?? null,
         limits: access?.limits ?? null,
         models: access?.models ?? null,
         strict: row.strict === 1,
@@ -450,7 +457,8 @@ export class KeyStore implements AsyncDisposable {
         const expiresAt = Math.min(key.expiresAt, row.previous_expires_at ?? 0);
         secrets.push({ hash: row.previous_hash, key: { ...key, expiresAt, isPrevious: true } });
       }
-      const usable = access !== null && row.revoked_at === null && row.status === 'active';
+      const usable =
+        access !== null && accountLimits !== undefined && row.revoked_at === null && row.status === 'active';
       yield { id, secrets, usable };
     }
   }
@@ -463,6 +471,23 @@ export class KeyStore implements AsyncDisposable {
         key: row.id,
       });
     return access;
+  }
+
+  /** Returns undefined for damaged limits. The keys of that account cannot be used. */
+  #accountLimitsOf(
+    { account_id: account, account_limits: text }: Row,
+    known: Map<string, PlanLimits | undefined>,
+  ): PlanLimits | null | undefined {
+    if (text === null) return null;
+    if (!known.has(text)) {
+      const limits = readLimits(text) ?? undefined;
+      known.set(text, limits);
+      if (limits === undefined)
+        this.#log.error('the keys of an account cannot be used: its limits in the database are damaged', {
+          account,
+        });
+    }
+    return known.get(text);
   }
 
   /** Returns the cache scope of an account: unique per account, without revealing the account ID to the engine. */
@@ -511,7 +536,7 @@ function rowsOf({ kysely }: Database) {
       'keys.previous_hash',
       'keys.previous_expires_at',
     ])
-    .select(['accounts.plan', 'accounts.status']);
+    .select(['accounts.plan', 'accounts.status', 'accounts.limits as account_limits']);
 }
 
 type Row = Pick<
@@ -531,7 +556,7 @@ type Row = Pick<
   | 'previous_hash'
   | 'previous_expires_at'
 > &
-  Pick<Selectable<Schema['accounts']>, 'plan' | 'status'>;
+  Pick<Selectable<Schema['accounts']>, 'plan' | 'status'> & { account_limits: string | null };
 
 interface LoadedKey {
   id: string;

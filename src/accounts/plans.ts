@@ -27,9 +27,17 @@ function buildPlanTable({ plans, defaultPlan }: PlansFile): PlanTable {
   return { byName, defaultPlan: byName.get(defaultPlan) as Plan };
 }
 
+/** The limits of an account, and the plan that it had when they were last merged. */
+interface OwnPlan {
+  base: Plan;
+  plan: Plan;
+}
+
 /** The configured plans, which a reload replaces while requests run. */
 export class Plans {
   #current: PlanTable;
+  /** By the limits of accounts. The limiter recognizes limits by their objects, so these stay the same. */
+  readonly #own = new WeakMap<PlanLimits, OwnPlan>();
 
   constructor(file: PlansFile) {
     this.#current = buildPlanTable(file);
@@ -42,11 +50,20 @@ export class Plans {
 
   /**
    * Returns the plan with this name, or the default plan for null. Returns null for a missing plan: its accounts
-   * must not fall back to a plan that allows more.
+   * must not fall back to a plan that allows more. `own` are the limits of an account: each takes the place of the plan's
+   * limit of the same name, and those of a model the place of the plan's for that model.
    */
-  of(name: string | null): Plan | null {
+  of(name: string | null, own: PlanLimits | null = null): Plan | null {
     const { byName, defaultPlan } = this.#current;
-    return name === null ? defaultPlan : (byName.get(name) ?? null);
+    const base = name === null ? defaultPlan : (byName.get(name) ?? null);
+    if (base === null || own === null) return base;
+    let merged = this.#own.get(own);
+    if (merged?.base !== base) {
+      const models = { ...base.limits.models, ...own.models };
+      merged = { base, plan: { ...base, limits: { ...base.limits, ...own, models } } };
+      this.#own.set(own, merged);
+    }
+    return merged.plan;
   }
 
   /** Returns all plans in the order of the configuration. */
@@ -58,6 +75,34 @@ export class Plans {
     return this.#current.defaultPlan.name;
   }
 }
+
+/** Formats the limits of a key or an account for the database. */
+export function limitsText(limits: PlanLimits | null): string | null {
+  const text = JSON.stringify(limits);
+  return text === '{}' || text === 'null' ? null : text;
+}
+
+/** Parses limits that `limitsText` wrote. Null: none; undefined: they are damaged. */
+export function readLimits(text: string | null): PlanLimits | null | undefined {
+  return parsedJson(text, isLimits);
+}
+
+/** Returns the value of a column with JSON; undefined: it is damaged. */
+export function parsedJson<Value>(
+  text: string | null,
+  isValid: (value: unknown) => value is Value,
+): Value | null | undefined {
+  if (text === null) return null;
+  try {
+    const value: unknown = JSON.parse(text);
+    return isValid(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const isLimits = (value: unknown): value is PlanLimits =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Logs a warning for each account that is not closed and whose plan is missing from the configuration, up to 100. */
 export async function warnAboutMissingPlans(database: Database, plans: Plans, log: Log): Promise<void> {

@@ -6,7 +6,7 @@ import { CALENDAR, periodAround } from '../accounts/limits/calendar.ts';
 import { sumHistory } from '../accounts/limits/history.ts';
 import type { HistoryEntry } from '../accounts/limits/limiter.ts';
 import { nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
-import type { Plans } from '../accounts/plans.ts';
+import { readLimits, type Plans } from '../accounts/plans.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { conditionOf, type Condition } from './types.ts';
@@ -32,8 +32,8 @@ export async function budgetConditions(
   const found: Condition[] = [];
   for (let start = 0; start < accountIds.length; start += ACCOUNTS) {
     const accounts = await readUsage(database, accountIds.slice(start, start + ACCOUNTS), now);
-    for (const { plan, usage, ...account } of accounts) {
-      const limits = plans.of(plan)?.limits;
+    for (const { plan, limits: own, usage, ...account } of accounts) {
+      const limits = plans.of(plan, readLimits(own) ?? null)?.limits;
       if (limits !== undefined) found.push(...budgetsOf(account, usage, limits, now));
     }
   }
@@ -89,10 +89,12 @@ async function readUsage(
   { reports }: Pick<Database, 'reports'>,
   accountIds: readonly string[],
   now: number,
-): Promise<{ id: string; name: string; plan: string | null; usage: HistoryEntry[] }[]> {
+): Promise<
+  { id: string; name: string; plan: string | null; limits: string | null; usage: HistoryEntry[] }[]
+> {
   const accounts = await reports
     .selectFrom('accounts')
-    .select(['id', 'name', 'plan'])
+    .select(['id', 'name', 'plan', 'limits'])
     .where('id', 'in', accountIds)
     .where('status', '=', 'active')
     .execute();

@@ -11,8 +11,10 @@ import {
 import { keyStatus, listKeyPage } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
 import { listMembers } from '../accounts/users.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { accountJson } from '../http/api/json.ts';
+import { addLimitOptions, editLimits, editsOf, LIMITS_HELP, type LimitFlags } from './limit-options.ts';
 import { commandLineActor, openConfiguredDatabase, loadPlans } from './open.ts';
 import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
@@ -54,6 +56,19 @@ function registerChanges(accounts: Command): void {
     .action(async (id: string, plan?: string) => {
       await change(id, { plan: plan === undefined ? null : findPlan(await loadPlans(), plan) });
     });
+  addLimitOptions(
+    accounts
+      .command('set-limits')
+      .description(
+        "Change the account's own limits, which take the place of those of its plan. Applies within a second.",
+      )
+      .argument('<account>', 'account ID'),
+  )
+    .addHelpText(
+      'after',
+      `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} accounts set-limits acct_0123456789abcdef01234567 --budget 25`,
+    )
+    .action(setLimits);
   for (const [name, status, description] of [
     ['suspend', 'suspended', 'Suspend an account: all of its keys are refused until it is resumed.'],
     ['resume', 'active', 'Resume a suspended account.'],
@@ -126,6 +141,19 @@ async function listKeysAndMembers(database: Database, accountId: string) {
     keys: await Array.fromAsync(everyItem((page) => listKeyPage(database, { accountId }, page))),
     members: await Array.fromAsync(everyItem((page) => listMembers(database, accountId, page))),
   };
+}
+
+async function setLimits(id: string, flags: LimitFlags): Promise<void> {
+  const edits = editsOf(flags);
+  if (edits.length === 0) {
+    note('Give at least one --limit or --budget.');
+    process.exitCode = 1;
+    return;
+  }
+  await using database = await openConfiguredDatabase();
+  const limits = (now: PlanLimits | null) => editLimits(now, edits);
+  const account = await changeAccount(database, id, { limits }, commandLineActor());
+  note(`The limits of account ${account.id} (${account.name}): ${account.limits ?? 'those of its plan'}.`);
 }
 
 async function change(id: string, changes: AccountChange): Promise<void> {

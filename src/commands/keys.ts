@@ -18,25 +18,17 @@ import { everyItem } from '../accounts/page.ts';
 import { DEFAULT_ACCOUNT_ID } from '../database/schema.ts';
 import { iso, keyJson } from '../http/api/json.ts';
 import { PROGRAM } from '../support/program-name.ts';
-import { KINDS } from '../accounts/limits/kinds.ts';
-import { limitFields, limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
 import { commandLineActor, openConfiguredDatabase } from './open.ts';
+import {
+  addLimitOptions,
+  editLimits,
+  editsOf,
+  LIMITS_HELP,
+  MODEL_EXAMPLE,
+  type LimitFlags,
+} from './limit-options.ts';
+import { modelId } from '../config/plan.ts';
 import { note, print, printJson, printTable, shortTime } from './output.ts';
-
-/** A change of one limit, from `--limit` or `--budget`. */
-export interface LimitEdit {
-  /** Path in the limits of a plan, such as `['usdPerMonth']` or `['models', 'a/b', 'burst', 'tokens']`. */
-  path: readonly string[];
-  /** Null to remove the limit. */
-  value: string | number | null;
-}
-
-const MODEL_EXAMPLE = 'HuggingFaceTB/SmolLM2-135M-Instruct';
-
-/** The names that `--limit` accepts. */
-export const LIMIT_OPTIONS: readonly string[] = Object.keys(limitFields).flatMap((name) =>
-  name === 'burst' ? ['burst.requests', 'burst.tokens'] : [name],
-);
 
 /** `sluice keys …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {
@@ -60,7 +52,7 @@ export function register(program: Command): void {
     .option('--json', 'print {"id","key","name","created_at"} as JSON, with an ISO 8601 time')
     .addHelpText(
       'after',
-      `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys create --name laptop --expires-in 30d`,
+      `\nThe limits of a key apply in addition to those of its account and plan.\n${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys create --name laptop --expires-in 30d`,
     )
     .action(create);
   keys
@@ -82,7 +74,7 @@ export function register(program: Command): void {
   addRestrictions(updateCommand, '"all" for all models', '; replaces all tags; "none" removes them')
     .addHelpText(
       'after',
-      `${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
+      `\nThe limits of a key apply in addition to those of its account and plan.\n${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
     )
     .action(update);
   keys
@@ -118,26 +110,16 @@ export function register(program: Command): void {
 
 /** Adds the options that `create` and `update` share. */
 function addRestrictions(command: Command, models: string, clears = ''): Command {
-  return command
+  return addLimitOptions(command)
     .option('--models <ids>', `comma-separated IDs of the models it may use; ${models}`, parseModels)
-    .option('--limit <name=value>', 'limit of this key; can be repeated', parseLimit)
-    .option('--budget <usd>', 'monthly budget in USD, same as --limit usdPerMonth=<usd>', parseBudget)
     .option('--tag <tag>', `label to find the key again; can be repeated${clears}`, addTag)
     .option('--strict', 'refuse requests of which a part would have no effect')
     .option('--no-strict', 'ignore such parts, and list them in a header');
 }
 
-const LIMITS_HELP = `
-The limits of a key apply in addition to those of its account's plan. Limit names:
-  ${LIMIT_OPTIONS.join('\n  ')}
-Use name@model=value to limit one model, and name=none to remove a limit.
-`;
-
-interface RestrictionFlags {
+interface RestrictionFlags extends LimitFlags {
   /** Model IDs; empty for all models. */
   models?: string[];
-  limit?: LimitEdit[];
-  budget?: LimitEdit;
   /** Empty: none. */
   tag?: string[];
   /** Absent: unchanged. */
@@ -269,10 +251,6 @@ function failUnknownKey(): void {
   process.exitCode = 1;
 }
 
-function editsOf({ limit = [], budget }: RestrictionFlags): LimitEdit[] {
-  return budget === undefined ? limit : [...limit, budget];
-}
-
 function toAllowedModels(models: string[] | undefined): string[] | null | undefined {
   return models?.length === 0 ? null : models;
 }
@@ -287,69 +265,9 @@ function asJson(key: KeyRow): Record<string, unknown> {
   };
 }
 
-/**
- * Parses `name=value` or `name@model=value`, where the value `none` removes the limit. Returns `before` with the new
- * edit appended, as commander expects of a repeatable option.
- */
-export function parseLimit(text: string, before: readonly LimitEdit[] = []): LimitEdit[] {
-  const [, name = '', model, value = ''] = /^([a-zA-Z.]+)(?:@([^=]+))?=(.*)$/.exec(text) ?? [];
-  if (!LIMIT_OPTIONS.includes(name)) {
-    throw new InvalidArgumentError(`Expected name=value, where name is one of ${LIMIT_OPTIONS.join(', ')}.`);
-  }
-  if (model !== undefined && !modelId.safeParse(model).success) {
-    throw new InvalidArgumentError(`Expected the ID of a model after \`@\`, such as ${MODEL_EXAMPLE}.`);
-  }
-  const path = [...(model === undefined ? [] : ['models', model]), ...name.split('.')];
-  return [...before, checked({ path, value: valueOf(name, value) })];
-}
-
 /** Appends a tag, as commander expects of a repeatable option. `none` removes all. */
 function addTag(tag: string, before: readonly string[] = []): string[] {
   return tag === 'none' ? [] : [...before, tag];
-}
-
-/** Parses USD per month, or `none`. Throws commander's error. */
-export function parseBudget(text: string): LimitEdit {
-  return checked({ path: ['usdPerMonth'], value: text === 'none' ? null : text });
-}
-
-/** Applies the edits in order. Returns null if no limits remain. */
-export function editLimits(current: PlanLimits | null, edits: readonly LimitEdit[]): PlanLimits | null {
-  const limits: Tree = structuredClone(current ?? {});
-  for (const { path, value } of edits) setAt(limits, path, value);
-  return Object.keys(limits).length === 0 ? null : limitsSchema.parse(limits);
-}
-
-type Tree = { [name: string]: unknown };
-
-/** Sets the value at a path, or removes it if `value` is null. Removes objects that become empty. */
-function setAt(tree: Tree, [name = '', ...rest]: readonly string[], value: string | number | null): void {
-  if (rest.length === 0) {
-    if (value === null) delete tree[name];
-    else tree[name] = value;
-    return;
-  }
-  // All values on the way to the last segment are objects.
-  const inner = { ...(tree[name] as Tree | undefined) };
-  setAt(inner, rest, value);
-  if (Object.keys(inner).length === 0) delete tree[name];
-  else tree[name] = inner;
-}
-
-function valueOf(name: string, text: string): string | number | null {
-  if (text === 'none') return null;
-  const isMoney = KINDS.some((kind) => kind.name === name && kind.unit === 'usd');
-  return !isMoney && /^\d{1,15}$/.test(text) ? Number(text) : text;
-}
-
-/** Checks the limit against the schema of plans. Throws commander's error. */
-function checked(edit: LimitEdit): LimitEdit {
-  const limits: Tree = {};
-  setAt(limits, edit.path, edit.value);
-  const { error } = limitsSchema.safeParse(limits);
-  if (error === undefined) return edit;
-  const [issue] = error.issues;
-  throw new InvalidArgumentError(`${issue?.path.join('.')}: ${issue?.message}.`);
 }
 
 const UNITS_MS: ReadonlyMap<string, number> = new Map([

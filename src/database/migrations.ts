@@ -30,6 +30,7 @@ import { addKeyTags } from './migrations/0025-key-tags.ts';
 import { addClients } from './migrations/0026-clients.ts';
 import { indexRefusalKinds } from './migrations/0027-refusal-kinds.ts';
 import { addPlaygroundSessions } from './migrations/0028-playground-sessions.ts';
+import { addAccountLimits } from './migrations/0029-account-limits.ts';
 import type { Schema } from './schema.ts';
 
 /** Upgrades the tables from the previous version, in SQLite or PostgreSQL. A released migration is never changed. */
@@ -83,6 +84,7 @@ const MIGRATIONS: ReadonlyMap<string, Migration> = new Map([
   ['0026_clients', addClients],
   ['0027_refusal_kinds', indexRefusalKinds],
   ['0028_playground_sessions', addPlaygroundSessions],
+  ['0029_account_limits', addAccountLimits],
 ]);
 
 /** Applied after all others have committed, because they read a large table and need a weaker lock than the others. */

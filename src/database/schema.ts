@@ -47,6 +47,8 @@ interface AccountsTable {
   name: string;
   /** Name of a plan in the configuration; null for the default plan. */
   plan: string | null;
+  /** Its own limits over those of the plan, as JSON; null: none. */
+  limits: string | null;
   /** Keys of an account that is not active are refused. */
   status: AccountStatus;
   created_at: Fixed<number>;

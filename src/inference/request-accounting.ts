@@ -351,7 +351,7 @@ const REFUSED: ActualUsage = { tokens: 0, pico: 0n, request: true };
 
 /** Returns the plan of a caller. Throws a `ServiceError` `insufficient_quota` if it no longer exists. */
 function planOf(plans: Plans, caller: AuthenticatedKey): Plan {
-  const plan = plans.of(caller.plan);
+  const plan = plans.of(caller.plan, caller.accountLimits);
   if (plan !== null) return plan;
   throw new ServiceError(
     'insufficient_quota',
@@ -408,7 +408,7 @@ export async function currentHeaders(
   caller: AuthenticatedKey,
   model: string | null,
 ): Promise<readonly string[]> {
-  const plan = plans.of(caller.plan);
+  const plan = plans.of(caller.plan, caller.accountLimits);
   return plan === null ? [] : await limiter.currentHeaders(limitQuery(caller, plan, model ?? ''));
 }
 
@@ -417,7 +417,7 @@ function limitQuery(caller: AuthenticatedKey, plan: Plan, model: string): LimitQ
     accountId: caller.accountId,
     keyId: caller.id,
     model,
-    plan: plan.name,
+    plan: caller.accountLimits === null ? plan.name : null,
     planLimits: plan.limits,
     keyLimits: caller.limits,
   };

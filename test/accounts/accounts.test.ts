@@ -13,13 +13,32 @@ import {
 import { appendAudit, listAudit, SERVICE, type Actor } from '../../src/accounts/audit.ts';
 import { MAX_PAGE } from '../../src/accounts/bounds.ts';
 import { everyItem, type Page, type PageQuery } from '../../src/accounts/page.ts';
-import { Plans } from '../../src/accounts/plans.ts';
+import { Plans, readLimits } from '../../src/accounts/plans.ts';
+import type { PlanLimits } from '../../src/config/plan.ts';
 import { testDatabases } from '../support/servers.ts';
 import { refused } from './refused.ts';
 
 const plans = new Plans({ plans: { free: {}, standard: {} }, defaultPlan: 'standard' });
 const plan = (name: string) => findPlan(plans, name);
 const by: Actor = { id: 'key:key_1', ip: '203.0.113.7' };
+
+test('limits of an account take the place of those of its plan, by name and by model', () => {
+  const free = { tokensPerDay: 5, usdPerMonth: '1', models: { 'a/b': { tokensPerDay: 1 }, 'a/c': {} } };
+  const file = { plans: { free, standard: {} }, defaultPlan: 'standard' };
+  const configured = new Plans(file);
+  const own = { usdPerMonth: '9', models: { 'a/b': { usdPerMonth: '2' } } };
+  const merged = configured.of('free', own);
+  assert.deepEqual(merged?.limits, {
+    tokensPerDay: 5,
+    usdPerMonth: '9',
+    models: { 'a/b': { usdPerMonth: '2' }, 'a/c': {} },
+  });
+  // The limiter recognizes limits by their objects.
+  assert.equal(configured.of('free', own), merged);
+  assert.equal(configured.of('gone', own), null);
+  configured.replace({ ...file, plans: { ...file.plans, free: { requestsPerMinute: 3 } } });
+  assert.deepEqual(configured.of('free', own)?.limits, { requestsPerMinute: 3, ...own });
+});
 
 for (const kind of testDatabases()) {
   describe(kind.name, () => {
@@ -29,7 +48,7 @@ for (const kind of testDatabases()) {
       const account = await createAccount(database, { name: ' Acme Ltd ', plan: plan('free') }, by);
       assert.match(account.id, /^acct_[0-9a-f]{24}$/);
       const { id, created_at: createdAt, ...rest } = account;
-      assert.deepEqual(rest, { name: 'Acme Ltd', plan: 'free', status: 'active' });
+      assert.deepEqual(rest, { name: 'Acme Ltd', plan: 'free', limits: null, status: 'active' });
       assert.ok(createdAt >= before && createdAt <= Date.now());
       assert.deepEqual({ ...(await getAccount(database, id)) }, { ...account });
       const { items } = await listAudit(database, {});
@@ -87,6 +106,36 @@ for (const kind of testDatabases()) {
         ]),
       );
       assert.equal(changes.length, 5);
+    });
+
+    test('limits of an account are changed from those that it has, and are in the audit log', async () => {
+      await using database = await kind.open();
+      const { id } = await createAccount(database, { name: 'a' }, SERVICE);
+      const revision = async () => {
+        const { access_revision: latest } = await database.kysely
+          .selectFrom('accounts')
+          .select('access_revision')
+          .where('id', '=', id)
+          .executeTakeFirstOrThrow();
+        return Number(latest);
+      };
+      const before = await revision();
+      const edit = (values: PlanLimits) => (now: PlanLimits | null) => ({ ...now, ...values });
+      await Promise.all([
+        changeAccount(database, id, { limits: edit({ usdPerMonth: '10' }) }, by),
+        changeAccount(database, id, { limits: edit({ tokensPerDay: 5 }) }, by),
+      ]);
+      const { limits } = await getAccount(database, id);
+      assert.deepEqual(readLimits(limits), { usdPerMonth: '10', tokensPerDay: 5 });
+      assert.ok((await revision()) > before, 'instances read the account again');
+      const none = await changeAccount(database, id, { limits: () => ({}) }, by);
+      assert.equal(none.limits, null);
+      const { items } = await listAudit(database, { accountId: id, action: 'account.set_limits' });
+      assert.deepEqual(JSON.parse(items[0]?.detail ?? ''), {
+        from: { usdPerMonth: '10', tokensPerDay: 5 },
+        to: null,
+      });
+      assert.equal(items.length, 3);
     });
 
     test('a closed account cannot be changed, and the default account cannot be closed', async () => {

@@ -49,6 +49,24 @@ test('an account is created on a plan, listed, moved to other plans, suspended, 
   assert.match(String(entries[0]?.at), ISO);
 });
 
+test('limits of an account are set and removed one by one', async (t) => {
+  const env = { SLUICE_HOME: folder(t) };
+  const set = async (...options: string[]) => {
+    const changed = await run(['accounts', 'set-limits', 'default', ...options], env);
+    assert.equal(changed.code, 0, changed.stderr);
+    const [account] = await list(env);
+    return account?.limits;
+  };
+  assert.deepEqual(await set('--budget', '25', '--limit', 'tokensPerDay@a/b=5'), {
+    usd_per_month: '25',
+    models: { 'a/b': { tokens_per_day: 5 } },
+  });
+  assert.deepEqual(await set('--limit', 'tokensPerDay@a/b=none'), { usd_per_month: '25' });
+  assert.equal(await set('--budget', 'none'), null);
+  const nothing = await run(['accounts', 'set-limits', 'default'], env);
+  assert.deepEqual([nothing.code, nothing.stderr], [1, 'Give at least one --limit or --budget.\n']);
+});
+
 async function list(env: NodeJS.ProcessEnv): Promise<Record<string, unknown>[]> {
   return JSON.parse((await run(['accounts', 'list', '--json'], env)).stdout);
 }
@@ -76,7 +94,7 @@ test('an account is shown with its keys and members, as text and as JSON', async
     keys: { name: string; status: string }[];
     members: { email: string; role: string }[];
   };
-  assert.deepEqual(Object.keys(account), ['id', 'name', 'plan', 'status', 'created_at']);
+  assert.deepEqual(Object.keys(account), ['id', 'name', 'plan', 'limits', 'status', 'created_at']);
   assert.deepEqual(
     keys.map(({ name, status }) => [name, status]),
     [['laptop', 'live']],

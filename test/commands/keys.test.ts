@@ -6,14 +6,14 @@ import { test } from 'node:test';
 import { InvalidArgumentError } from 'commander';
 import * as fc from '../support/fast-check.ts';
 import { KeyStore } from '../../src/accounts/keys.ts';
+import { parseDuration } from '../../src/commands/keys.ts';
 import {
   editLimits,
   LIMIT_OPTIONS,
   parseBudget,
-  parseDuration,
   parseLimit,
   type LimitEdit,
-} from '../../src/commands/keys.ts';
+} from '../../src/commands/limit-options.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { collectOutput } from '../harness.ts';

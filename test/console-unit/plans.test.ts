@@ -78,6 +78,7 @@ test('the accounts of a plan are ordered by how close they are to a limit per da
     id,
     name: id,
     plan,
+    limits: null,
     status,
     created_at: '',
   });

@@ -41,6 +41,7 @@ export const CALLER: AuthenticatedKey = {
   name: 'test',
   cacheScope: 'scope',
   plan: null,
+  accountLimits: null,
   limits: null,
   models: null,
   strict: false,

@@ -9,6 +9,7 @@ export const ACTION_LABELS = {
   'account.create': 'Created account',
   'account.rename': 'Renamed account',
   'account.set_plan': 'Changed plan of',
+  'account.set_limits': 'Changed limits of',
   'account.suspend': 'Suspended account',
   'account.resume': 'Resumed account',
   'account.close': 'Closed account',
@@ -113,6 +114,7 @@ const FIELDS: Readonly<Record<string, string>> = {
 const SINGLE: Readonly<Record<string, string>> = {
   'account.rename': 'Name',
   'account.set_plan': 'Plan',
+  'account.set_limits': 'Limits',
   'account.suspend': 'Status',
   'account.resume': 'Status',
   'account.close': 'Status',

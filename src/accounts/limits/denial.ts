@@ -19,7 +19,7 @@ import type { Limit, ScopeLimits } from './scope-limits.ts';
  * limit that the request can never satisfy takes precedence.
  */
 export function denialOf(
-  plan: string,
+  plan: string | null,
   scopes: readonly ScopeCounts[],
   amounts: RequestAmounts,
   nowMs: number,
@@ -38,7 +38,8 @@ export function denialOf(
   }
   if (worst === null) return null;
   const { scope, limit, count, wait } = worst;
-  const allows = scope.holder === 'account' ? `The plan "${plan}" allows` : 'This key allows';
+  const holder = plan === null ? 'This account' : `The plan "${plan}"`;
+  const allows = `${scope.holder === 'account' ? holder : 'This key'} allows`;
   const { unit } = limit.kind;
   const isCalendar = limit.kind.window in CALENDAR;
   const waits = wait.until === 'request ends';

@@ -8,8 +8,9 @@ export interface Demand {
   accountId: string;
   keyId: string;
   model: string;
-  /** Name of the account's plan. */
-  plan: string;
+  /** Name of the account's plan, for messages; null: the account has limits of its own. */
+  plan: string | null;
+  /** The limits of the account: its own over those of its plan. */
   planLimits: PlanLimits;
   /** Limits of the key, in addition to those of the plan; null: none. */
   keyLimits: PlanLimits | null;

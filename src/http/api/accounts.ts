@@ -10,7 +10,7 @@ import { operatorRequired } from './access.ts';
 import { accountOperations } from './contract/accounts.ts';
 import { accountInPath, endpoints } from './endpoint.ts';
 import { accountJson, pageJson } from './json.ts';
-import { limitsJson } from './limits-json.ts';
+import { limitsFromJson, limitsJson } from './limits-json.ts';
 
 export const accountEndpoints = endpoints(accountOperations, {
   listAccounts: async ({ database, query }) => pageJson(await listAccounts(database, query), accountJson),
@@ -25,11 +25,13 @@ export const accountEndpoints = endpoints(accountOperations, {
   changeAccount: {
     account: accountInPath,
     handle: async ({ database, plans, principal, actor, params, body }) => {
-      const restricted = (['plan', 'status'] as const).find((field) => body[field] !== undefined);
+      const restricted = (['plan', 'limits', 'status'] as const).find((field) => body[field] !== undefined);
       if (restricted !== undefined && !principal.operator)
         throw operatorRequired(`Changing \`${restricted}\``);
       const plan = body.plan === undefined ? undefined : findPlan(plans, body.plan);
-      return accountJson(await changeAccount(database, params.id, { ...body, plan }, actor));
+      const own = body.limits;
+      const limits = own === undefined ? undefined : () => own && limitsFromJson(own);
+      return accountJson(await changeAccount(database, params.id, { ...body, plan, limits }, actor));
     },
   },
   listPlans: async ({ database, plans }) => {

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { AccountRow } from '../../accounts/accounts.ts';
 import type { AuditRow } from '../../accounts/audit.ts';
 import { keyStatus, readAccess, readTags, type KeyRow } from '../../accounts/key-table.ts';
+import { readLimits } from '../../accounts/plans.ts';
 import type { Page } from '../../accounts/page.ts';
 import type { MemberRow, UserRow } from '../../accounts/users.ts';
 import type { InvitationRow } from '../../identity/invitations.ts';
@@ -16,8 +17,16 @@ import { limitsJson } from './limits-json.ts';
 
 // Each field is named: a spread row could contain the hash of a key or a token.
 
-export function accountJson({ id, name, plan, status, created_at }: AccountRow): z.input<typeof account> {
-  return { id, name, plan, status, created_at: iso(created_at) };
+export function accountJson({
+  id,
+  name,
+  plan,
+  limits,
+  status,
+  created_at,
+}: AccountRow): z.input<typeof account> {
+  const own = readLimits(limits) ?? null;
+  return { id, name, plan, limits: own && limitsJson(own), status, created_at: iso(created_at) };
 }
 
 export function keyJson(row: KeyRow): z.input<typeof key> {

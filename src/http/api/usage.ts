@@ -6,6 +6,7 @@ import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limiter.ts';
+import { readLimits } from '../../accounts/plans.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../core/errors.ts';
 import { apiName } from './contract/limits.ts';
@@ -29,7 +30,8 @@ export const usageEndpoints = endpoints(usageOperations, {
       const account = await getAccount(database, query.account_id);
       const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
       if (key !== null && key.account_id !== account.id) throw noSuchKey();
-      const plan = plans.of(account.plan);
+      const own = readLimits(account.limits) ?? null;
+      const plan = plans.of(account.plan, own);
       if (plan === null) {
         throw new ServiceError('not_found', 'The plan of this account is not in the configuration.', {
           param: 'account_id',
@@ -39,7 +41,7 @@ export const usageEndpoints = endpoints(usageOperations, {
         accountId: account.id,
         keyId: key?.id ?? '',
         model: query.model ?? '',
-        plan: plan.name,
+        plan: own === null ? plan.name : null,
         planLimits: plan.limits,
         keyLimits: (key && readAccess(key)?.limits) ?? null,
       });

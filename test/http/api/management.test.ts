@@ -139,6 +139,20 @@ for (const kind of testDatabases()) {
       await ok('PATCH', `/api/keys/${keyId}`, { body: { limits: { usd_per_month: '0.01' } } });
       assert.equal((await managed.generate(text)).status, 429);
       await ok('PATCH', `/api/keys/${keyId}`, { body: { limits: null } });
+      const own = { tokens_per_day: 1, models: { [MODEL]: { usd_per_month: '100000' } } };
+      const limited = await ok('PATCH', `/api/accounts/${id}`, { body: { limits: own } });
+      assert.deepEqual([limited.plan, limited.limits], ['big', own]);
+      const { error } = (await (await managed.generate(text)).json()) as ResponseBody;
+      assert.match(error.message, /^This account allows 1 token per UTC day,/);
+      const { data } = await ok('GET', `/api/limits?account_id=${id}`);
+      assert.deepEqual(
+        data.map(({ scope, model, limit, bound }) => [scope, model, limit, bound]),
+        [
+          ['account', null, 'tokens_per_day', 1],
+          ['account', MODEL, 'usd_per_month', '100000'],
+        ],
+      );
+      await ok('PATCH', `/api/accounts/${id}`, { body: { limits: null } });
       await ok('PATCH', `/api/accounts/${id}`, { body: { status: 'suspended' } });
       assert.equal((await managed.generate(text)).status, 401);
       await ok('PATCH', `/api/accounts/${id}`, { body: { status: 'active' } });

@@ -38,7 +38,9 @@ export const limits = component(
 const amount = z.union([z.int(), z.string()]).describe('Requests or tokens; USD as a decimal string.');
 
 export const statusFields = {
-  scope: z.enum(['account', 'key']).describe("Whether the limit is set by the account's plan or by the key."),
+  scope: z
+    .enum(['account', 'key'])
+    .describe('Whether the limit is set by the account or its plan, or by the key.'),
   model: z.string().nullable().describe('Null: all models together.'),
   limit: z.enum(LIMIT_NAMES.map(apiName)),
   bound: amount,
