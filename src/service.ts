@@ -8,7 +8,7 @@ import { KeyStore, type AuthenticatedKey, type KeyClock } from './accounts/keys.
 import type { Ledger } from './accounts/ledger/ledger.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimiter } from './accounts/limits/open-limiter.ts';
-import { hasOperator } from './accounts/users.ts';
+import { hasOperator, ownerAddresses } from './accounts/users.ts';
 import { Plans, warnAboutMissingPlans, recordPlans } from './accounts/plans.ts';
 import { RefusalCounts } from './accounts/refusals.ts';
 import { Sealing } from './accounts/sealing.ts';
@@ -311,7 +311,14 @@ function openAlerts(
   return new Alerts({
     database,
     settings,
-    channels: new Channels({ settings, secrets, mailer: identity.mailer, publicUrl, env }),
+    channels: new Channels({
+      settings,
+      secrets,
+      mailer: identity.mailer,
+      ownerAddresses: (accountId) => ownerAddresses(database, accountId),
+      publicUrl,
+      env,
+    }),
     plans,
     observe: async () => ({
       startedAt,

@@ -208,6 +208,24 @@ export async function removeMember(
   });
 }
 
+/** Of the owners of one account. Mail servers accept at least 100 recipients (RFC 5321, 4.5.3.1.8). */
+const MAX_ADDRESSES = 100;
+
+/** Returns the confirmed email addresses of the owners of an account. Rejects with a `DatabaseError`. */
+export async function ownerAddresses({ kysely }: Database, accountId: string): Promise<string[]> {
+  const owners = await kysely
+    .selectFrom('memberships')
+    .innerJoin('users', 'users.id', 'memberships.user_id')
+    .select('users.email')
+    .where('memberships.account_id', '=', accountId)
+    .where('memberships.role', '=', 'owner')
+    .where('users.email_verified', '=', 1)
+    .orderBy('users.email')
+    .limit(MAX_ADDRESSES)
+    .execute();
+  return owners.map(({ email }) => email);
+}
+
 /** Returns a page of an account's members, oldest membership first. Rejects with `not_found` or `invalid_value`. */
 export async function listMembers(
   database: Database,

@@ -212,7 +212,7 @@ export class Alerts implements AsyncDisposable {
       kept,
       outage,
       resolves: hasPassed(RESOLVE_MS, this.#steadySince, now),
-      channels: channels.all.map(({ id }) => id),
+      channelsFor: (condition) => channels.idsFor(condition),
     });
     this.#outage = null;
     if (outage !== null) await this.#keep(null);
@@ -310,7 +310,7 @@ export class Alerts implements AsyncDisposable {
     this.#options.log.warn('alert', { type: condition.type, condition: key, title: condition.title });
     return {
       alert: { ...condition, id: randomUUIDv7(), condition: key, firedAt: now, resolvedAt: null },
-      messages: this.channels.all.map(({ id: channel }) => ({
+      messages: this.channels.operators.map(({ id: channel }) => ({
         id: randomUUIDv7(),
         channel,
         state: 'pending',
@@ -341,11 +341,11 @@ interface Outage {
 
 /** Sends a test message to each channel, at the same time. Never rejects. */
 export async function sendTest(
-  { all }: Pick<Channels, 'all'>,
+  { operators }: Pick<Channels, 'operators'>,
   onAttempt: (channel: Channel, sent: boolean) => void = () => {},
 ): Promise<TestResult[]> {
   return await Promise.all(
-    all.map(async (channel): Promise<TestResult> => {
+    operators.map(async (channel): Promise<TestResult> => {
       const startedAt = performance.now();
       const result = (error: string | null) => {
         onAttempt(channel, error === null);

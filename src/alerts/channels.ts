@@ -4,6 +4,7 @@ import type { Mailer } from '../identity/mailer.ts';
 import { proxyAgent, requestWithProxy } from '../support/proxy-agent.ts';
 import type { Secret } from '../support/secret.ts';
 import { VERSION } from '../support/version.ts';
+import { accountOfBudget } from './account-conditions.ts';
 import { signedHeaders } from './signature.ts';
 import type { Alert, MessageEvent } from './store.ts';
 import { treatmentOf } from './types.ts';
@@ -28,6 +29,9 @@ export interface Channel {
   send(message: Message): Promise<void>;
 }
 
+/** Returns the addresses of the owners of an account. Rejects with a `DatabaseError`. */
+type OwnerAddresses = (accountId: string) => Promise<string[]>;
+
 /** How long a webhook may take, in milliseconds. */
 const SEND_MS = 15_000;
 const CONNECT_MS = 5000;
@@ -41,6 +45,8 @@ interface ChannelOptions {
   secrets: ReadonlyMap<string, Secret>;
   /** Null: no SMTP server is configured. */
   mailer: Mailer | null;
+  /** Default: owners get no messages. */
+  ownerAddresses?: OwnerAddresses;
   /** Returns the URL of the service. */
   publicUrl: () => string;
   /** The variables of proxies. */
@@ -50,19 +56,33 @@ interface ChannelOptions {
 }
 
 export class Channels implements AsyncDisposable {
+  /** The configured channels, which get all alerts. */
+  readonly operators: readonly Channel[];
+  /** These and, if they get messages, the owners of the account that an alert is about. */
   readonly all: readonly Channel[];
   #agent: Dispatcher | null = null;
   readonly #stop = new AbortController();
 
   constructor(options: ChannelOptions) {
-    const { settings, mailer, publicUrl, env } = options;
+    const { settings, mailer, ownerAddresses, publicUrl, env } = options;
     // An invalid variable of a proxy is an error of the message, and does not keep the service from starting.
     const agent = () =>
       (this.#agent ??= proxyAgent(env, { connect: { timeout: CONNECT_MS }, connections: 2 }));
-    this.all = [
+    this.operators = [
       ...settings.email.map((to) => emailChannel(to, mailer, publicUrl, this.#stop.signal)),
       ...settings.webhooks.map((webhook) => webhookChannel(webhook, options, agent)),
     ];
+    const owners =
+      mailer === null || ownerAddresses === undefined || !settings.emailOwners
+        ? []
+        : [ownersChannel(ownerAddresses, mailer, publicUrl, this.#stop.signal)];
+    this.all = [...this.operators, ...owners];
+  }
+
+  /** Returns the IDs of the channels that get alerts about this condition. */
+  idsFor(condition: string): string[] {
+    const channels = accountOfBudget(condition) === null ? this.operators : this.all;
+    return channels.map(({ id }) => id);
   }
 
   of(id: string): Channel | undefined {
@@ -88,22 +108,47 @@ function emailChannel(
     target: to,
     async send(message) {
       if (mailer === null) throw new Error('no SMTP server is configured');
-      const { title, text } = wordsOf(message);
-      try {
-        await mailer.deliver(
-          {
-            to,
-            subject: `[Sluice] ${title}`,
-            text: `${text}\n\n${publicUrl()}/operator/alerts\n`,
-            id: message.id,
-          },
-          stop,
-        );
-      } catch (error) {
-        throw new Error(reasonOf(error), { cause: error });
-      }
+      await deliver(mailer, to, message, `${publicUrl()}/operator/alerts`, stop);
     },
   };
+}
+
+/** Sends alerts about an account to its owners, who know each other, in one email. */
+function ownersChannel(
+  ownerAddresses: OwnerAddresses,
+  mailer: Mailer,
+  publicUrl: () => string,
+  stop: AbortSignal,
+): Channel {
+  return {
+    id: 'owners',
+    label: 'owners',
+    target: 'the owners of the account',
+    async send(message) {
+      const account = accountOfBudget(message.alert?.condition ?? '');
+      const addresses = account === null ? [] : await ownerAddresses(account);
+      if (addresses.length === 0) return;
+      await deliver(mailer, addresses.join(', '), message, `${publicUrl()}/usage?account=${account}`, stop);
+    },
+  };
+}
+
+async function deliver(
+  mailer: Mailer,
+  to: string,
+  message: Message,
+  link: string,
+  stop: AbortSignal,
+): Promise<void> {
+  const { title, text } = wordsOf(message);
+  try {
+    await mailer.deliver(
+      { to, subject: `[Sluice] ${title}`, text: `${text}\n\n${link}\n`, id: message.id },
+      stop,
+    );
+  } catch (error) {
+    throw new Error(reasonOf(error), { cause: error });
+  }
 }
 
 function webhookChannel(

@@ -86,8 +86,8 @@ export interface CheckResult {
   outage: SentOutage | null;
   /** Whether to resolve the alerts whose condition no instance has found for `RESOLVE_MS`. */
   resolves: boolean;
-  /** The channels that get a message about each new alert. */
-  channels: readonly string[];
+  /** Returns the channels that get a message about a new alert with this condition. */
+  channelsFor: (condition: string) => readonly string[];
 }
 
 /** The alerts after a check. */
@@ -145,7 +145,7 @@ export class AlertStore {
    * Records a check in one transaction, so that a check has either worked or failed: fires an alert for each new condition
    * with a message per channel, unless another instance has done so, and resolves the alerts that are over.
    */
-  async record({ found, kept, outage, resolves, channels }: CheckResult): Promise<RecordedCheck> {
+  async record({ found, kept, outage, resolves, channelsFor }: CheckResult): Promise<RecordedCheck> {
     return await this.#database.background.transaction().execute(async (transaction) => {
       if (outage !== null) await this.#adopt(transaction, outage);
       const before = await this.#firing(transaction);
@@ -160,7 +160,7 @@ export class AlertStore {
       // In one order, so that two instances do not wait for each other.
       for (const condition of found.toSorted((a, b) => (a.key < b.key ? -1 : 1))) {
         if (known.has(condition.key) || firing.size >= maxFiringWith(condition)) continue;
-        const id = await this.#fire(transaction, condition, channels);
+        const id = await this.#fire(transaction, condition, channelsFor(condition.key));
         if (id === null) continue;
         firing.set(id, condition.key);
         fired.push(condition);

@@ -49,7 +49,7 @@ const ROWS = {
     once: true,
     title: ({ accountName, budget }) => `${accountName} has used up its ${budget}`,
     text: (facts) =>
-      `${facts.used} of ${facts.bound} are used, and requests are refused with \`insufficient_quota\`. The budget resets at ${isoTime(facts.resetsAt)}. Move the account to another plan if it needs more.`,
+      `${facts.used} of ${facts.bound} are used, and requests are refused with \`insufficient_quota\`. The budget resets at ${isoTime(facts.resetsAt)}. An operator can give the account higher limits or another plan.`,
   }),
   // `model` null: the whole service.
   error_rate: row<{ model: string | null; failed: number; requests: number; windowMs: number }>({

@@ -78,7 +78,7 @@ async function test(): Promise<void> {
   await using mailer =
     smtp === undefined ? null : new Mailer(smtp, secrets.get(smtp.passwordEnv ?? ''), SILENT);
   await using channels = new Channels({ settings, secrets, mailer, publicUrl: () => url, env: process.env });
-  if (channels.all.length === 0) {
+  if (channels.operators.length === 0) {
     process.exitCode = 1;
     return note(
       'No channels are configured: set `alerts.email` or `alerts.webhooks` in the configuration file.',

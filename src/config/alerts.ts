@@ -68,6 +68,12 @@ export const alertsSchema = z
       .refine((list) => new Set(list).size === list.length, 'expected each address once')
       .default([])
       .describe('Email addresses that alerts are sent to, each in its own email. Requires `smtp`.'),
+    emailOwners: z
+      .boolean()
+      .default(true)
+      .describe(
+        'Whether the owners of an account get an email when it has used 80% and 100% of a limit per day or month. Requires `smtp`.',
+      ),
     webhooks: z
       .array(webhook)
       .max(20)

@@ -117,7 +117,7 @@ for (const kind of testDatabases()) {
           .select('access_revision')
           .where('id', '=', id)
           .executeTakeFirstOrThrow();
-        return Number(latest);
+        return latest;
       };
       const before = await revision();
       const edit = (values: PlanLimits) => (now: PlanLimits | null) => ({ ...now, ...values });

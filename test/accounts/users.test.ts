@@ -9,6 +9,7 @@ import {
   deleteUser,
   listMembers,
   listUsers,
+  ownerAddresses,
   removeMember,
   setMember,
 } from '../../src/accounts/users.ts';
@@ -46,6 +47,25 @@ for (const kind of testDatabases()) {
         (await listUsers(database, { cursor: nextCursor })).items.map(({ name }) => name),
         ['Max'],
       );
+    });
+
+    test('only owners whose address is confirmed are told about their account', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'a' }, by);
+      for (const [email, role] of [
+        ['owner@example.com', 'owner'],
+        ['member@example.com', 'member'],
+        ['unconfirmed@example.com', 'owner'],
+      ] as const) {
+        const { id: userId } = await createUser(database, { name: 'a', email }, by);
+        await setMember(database, { accountId, userId, role }, by);
+      }
+      await database.kysely
+        .updateTable('users')
+        .set({ email_verified: 0 })
+        .where('email', '=', 'unconfirmed@example.com')
+        .execute();
+      assert.deepEqual(await ownerAddresses(database, accountId), ['owner@example.com']);
     });
 
     test('a user is a member of at most 1,000 accounts', async () => {

@@ -662,7 +662,7 @@ async function fireOne(store: AlertStore, key: string): Promise<boolean> {
     kept: new Set(),
     outage: null,
     resolves: false,
-    channels: ['webhook:w0'],
+    channelsFor: () => ['webhook:w0'],
   });
   return fired.length === 1;
 }

@@ -208,6 +208,10 @@ test('each address gets its own email, and a refusal of the mail server is an er
     channels.all.map(({ id }) => id),
     ['email:ops@example.org', 'email:night@example.org'],
   );
+  assert.deepEqual(channels.idsFor('budget_80:acct_1:usdPerMonth::2026-11'), [
+    'email:ops@example.org',
+    'email:night@example.org',
+  ]);
   await channels.of('email:ops@example.org')?.send(FIRING);
   const email = await server.next('ops@example.org');
   assert.equal(email.subject, '[Sluice] Only 0.5 GiB are free on <node-1> & others');
@@ -216,6 +220,46 @@ test('each address gets its own email, and a refusal of the mail server is an er
   await using wrong = withPassword('another');
   await using refused = new Channels({ ...options, mailer: wrong });
   await assert.rejects(async () => refused.of('email:ops@example.org')?.send(FIRING), { message: /login/i });
+});
+
+test('owners of an account get an email about its budgets, and about nothing else', async () => {
+  await using server = await startMailServer();
+  const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
+  const smtp = {
+    host: '127.0.0.1',
+    port: Number(port),
+    secure: false,
+    user: 'sluice',
+    from: 'sluice@example.org',
+  };
+  await using mailer = new Mailer({ ...smtp, passwordEnv: 'X' }, new Secret('mail password'), SILENT);
+  const asked: string[] = [];
+  const open = (emailOwners: boolean) =>
+    new Channels({
+      settings: alertsSchema.parse({ emailOwners }),
+      secrets: new Map(),
+      mailer,
+      ownerAddresses: async (account) => {
+        asked.push(account);
+        return account === 'acct_1' ? ['mia@example.org', 'noor@example.org'] : [];
+      },
+      publicUrl: () => 'https://llm.example.org',
+      env: {},
+    });
+  await using channels = open(true);
+  const budget = 'budget_100:acct_1:usdPerMonth::2026-11';
+  assert.deepEqual([channels.operators, channels.idsFor('disk_low:host')], [[], []]);
+  assert.deepEqual(channels.idsFor(budget), ['owners']);
+  assert.ok(FIRING.alert);
+  await channels.of('owners')?.send({ ...FIRING, alert: { ...FIRING.alert, condition: budget } });
+  const email = await server.next('mia@example.org');
+  assert.deepEqual(email.to, ['mia@example.org', 'noor@example.org']);
+  assert.match(email.text, /\n\nhttps:\/\/llm\.example\.org\/usage\?account=acct_1/);
+  const ofNobody = { ...FIRING.alert, condition: budget.replace('acct_1', 'acct_2') };
+  await channels.of('owners')?.send({ ...FIRING, alert: ofNobody });
+  assert.deepEqual(asked, ['acct_1', 'acct_2']);
+  await using off = open(false);
+  assert.deepEqual(off.idsFor(budget), []);
 });
 
 test('secrets are base64 of 24 to 64 bytes with or without `whsec_`, and nothing else', () => {

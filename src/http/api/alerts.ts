@@ -12,7 +12,7 @@ export const alertEndpoints = endpoints(alertOperations, {
     const silences = new Map((await store.silences()).map(({ target, until }) => [target, until]));
     return {
       firing,
-      channels: channels.all.map(({ id, target }) => ({ id, target })),
+      channels: channels.operators.map(({ id, target }) => ({ id, target })),
       types: ALERT_TYPES.map((type) => ({
         type,
         severity: ALERTS[type].severity,
