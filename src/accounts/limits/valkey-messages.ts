@@ -1,6 +1,6 @@
 import type { ActiveReservation } from './active-reservation.ts';
 import { CALENDAR_WINDOWS, periodsOf, type Periods } from './calendar.ts';
-import { Count, largestShare, type Amounts, type ScopeCounts } from './counts.ts';
+import { Count, largestShare, type ScopeCounts } from './counts.ts';
 import { sumHistory } from './history.ts';
 import { KINDS } from './kinds.ts';
 import type { HistoryEntry } from './limiter.ts';
@@ -64,11 +64,6 @@ export function packLimits(scope: ScopeLimits, reservedShare: number): string {
   return JSON.stringify(packed);
 }
 
-/** Returns amounts as an argument of `ADMIT` and `SETTLE`. Runs for every request; `JSON.stringify` is slower. */
-export function packAmounts({ requests, tokens, usd }: Amounts): string {
-  return `{"requests":${requests},"tokens":${tokens},"usd":${usd}}`;
-}
-
 /** Parses the reply of `ADMIT`. */
 export function parseAdmitReply(
   reply: unknown,
@@ -97,6 +92,8 @@ function countsOf(limits: ScopeLimits, amounts: readonly number[]): ScopeCounts 
 
 /** The usage of a scope, for `STORE_USAGE`, in the order of `KINDS`. */
 interface PackedUsage {
+  /** `''`: its usage is known. */
+  ticket: string;
   lifetime: number;
   /** Parts, for buckets. */
   settled: readonly number[];
@@ -104,13 +101,19 @@ interface PackedUsage {
 }
 
 /** Returns usage from the ledger as an argument of `STORE_USAGE`. */
-export function packUsage(scope: ScopeLimits, keyId: string, entries: readonly HistoryEntry[]): string {
+export function packUsage(
+  ticket: string,
+  scope: ScopeLimits,
+  keyId: string,
+  entries: readonly HistoryEntry[],
+): string {
   const history = sumHistory(entries, scope.holder === 'key' ? keyId : null, scope.model);
   const settled = history.map(({ kind, settled: used }) => {
     if (kind.window !== 'minute') return used;
     return Math.min(used, scope.limits[kind.index]?.bound ?? 0) * PARTS;
   });
   const packed: PackedUsage = {
+    ticket,
     lifetime: lifetimeMs(scope),
     settled,
     reserved: history.map(({ reserved }) => reserved),

@@ -234,20 +234,19 @@ end
 `;
 
 /**
- * Reserves a request if all limits have room (`take`), or only reads the counters (`look`). Keys: the scopes.
- * Arguments: mode (`take`, `look`), generation, instance, its lease, ID of the reservation, its amounts by unit; then the
- * `PackedLimits` of each scope.
+ * Reserves a request if all limits have room. Keys: the scopes. Arguments: `{take, generation, instance, lease, id, amounts}`,
+ * whether to reserve or only to read the counters, `lease` being that of the instance and `id` that of the reservation, with
+ * its amounts by unit; then the `PackedLimits` of each scope.
  *
  * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, the periods, then for each
  * scope what is settled and reserved of each kind. For -1, the counters are replaced by the list of the IDs of the
  * requests that the store counts itself, and the `STORE_USAGE` ticket of each scope (`''`: its usage is known).
  */
 const ADMIT = `
-local mode, generation, instance, lease, name = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
-local amounts = cjson.decode(ARGV[6])
+local amounts, generation = call.amounts, call.generation
 local scopes, unknown, room = {}, false, true
 for i, key in ipairs(KEYS) do
-  local s, scope = load(key), cjson.decode(ARGV[6 + i])
+  local s, scope = load(key), cjson.decode(ARGV[1 + i])
   s.lifetime, s.taken, scopes[i] = scope.lifetime, {}, s
   refill(s, scope.limits)
   if s.exists and release_dead(s, nil) then save(s, s.lifetime) end
@@ -298,11 +297,11 @@ if unknown then
 end
 
 for i, s in ipairs(scopes) do
-  if room and mode == 'take' then
+  if room and call.take then
     for j, amount in pairs(s.taken) do s.settled[j] = s.settled[j] + amount end
     adjust_reserved(s, 1, amounts, s.period)
-    renew(s, instance, lease)
-    redis.call('HSET', s.key, 'l' .. name, table.concat({text(amounts.tokens), text(amounts.usd),
+    renew(s, call.instance, call.lease)
+    redis.call('HSET', s.key, 'l' .. call.id, table.concat({text(amounts.tokens), text(amounts.usd),
       ${perWindow((window) => `text(s.period.${window})`)}}, ' '))
     save(s, s.lifetime)
   end
@@ -314,20 +313,19 @@ return result
 `;
 
 /**
- * Stores the usage read from the ledger. Keys: the scopes. Arguments: the periods that were read; then two per
- * scope: its ticket, and its `PackedUsage`. A ticket that is out of date changes nothing. The usage is stored with the
- * generation of its ticket, so that instances that have seen different generations do not undo each other's reads.
+ * Stores the usage read from the ledger. Keys: the scopes. Arguments: `{periods}`, those that were read; then
+ * the `PackedUsage` of each scope. A ticket that is out of date changes nothing. The usage is stored with the generation of its
+ * ticket, so that instances that have seen different generations do not undo each other's reads.
  */
 const STORE_USAGE = `
-local period = cjson.decode(ARGV[1])
 for i, key in ipairs(KEYS) do
-  local s, ticket, usage = load(key), ARGV[2 * i], cjson.decode(ARGV[1 + 2 * i])
-  if ticket ~= '' and s.ticket == ticket then
+  local s, usage = load(key), cjson.decode(ARGV[1 + i])
+  if usage.ticket ~= '' and s.ticket == usage.ticket then
     for j, kind in ipairs(KINDS) do
-      local current = period[kind.window] == s.period[kind.window]
-      if current and (kind.window ~= 'minute' or s.is_new) then s.settled[j] = s.settled[j] + usage.settled[j] end
+      local is_current = call.periods[kind.window] == s.period[kind.window]
+      if is_current and (kind.window ~= 'minute' or s.is_new) then s.settled[j] = s.settled[j] + usage.settled[j] end
       if s.is_new and OPEN_FIELDS[j] then
-        redis.call('HSET', key, OPEN_FIELDS[j], text(current and usage.reserved[j] or 0))
+        redis.call('HSET', key, OPEN_FIELDS[j], text(is_current and usage.reserved[j] or 0))
       end
     end
     if s.is_new then
@@ -336,7 +334,7 @@ for i, key in ipairs(KEYS) do
     end
     redis.call('HDEL', key, FIELD.ticket, FIELD.is_new)
     forget_settled(key)
-    redis.call('HSET', key, FIELD.generation, string.match(ticket, '%d+$'))
+    redis.call('HSET', key, FIELD.generation, string.match(usage.ticket, '%d+$'))
     save(s, usage.lifetime)
   end
 end
@@ -344,18 +342,18 @@ return 1
 `;
 
 /**
- * Replaces a reservation with what was used. Keys: the scopes. Arguments: ID of the reservation, the periods of its
- * admission, its amounts by unit, those used; then the `PackedLimits` of each scope at its admission, `{}` if it had none.
- * If the store has lost the reservation, nothing is returned to the buckets.
+ * Replaces a reservation with what was used. Keys: the scopes. Arguments: `{id, periods, amounts, used}`, the ID of
+ * the reservation, the periods of its admission, its amounts by unit and those used; then the `PackedLimits` of each scope at
+ * its admission, `{}` if it had none. If the store has lost the reservation, nothing is returned to the buckets.
  */
 const SETTLE = `
-local name, period, amounts, used = ARGV[1], cjson.decode(ARGV[2]), cjson.decode(ARGV[3]), cjson.decode(ARGV[4])
+local period, amounts, used = call.periods, call.amounts, call.used
 for i, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
-    local s, scope = load(key), cjson.decode(ARGV[4 + i])
-    local stored = redis.call('HDEL', key, 'l' .. name) == 1
+    local s, scope = load(key), cjson.decode(ARGV[1 + i])
+    local stored = redis.call('HDEL', key, 'l' .. call.id) == 1
     if stored then adjust_reserved(s, -1, amounts, period) else read_again(s, now + ${RESTORE_MS}) end
-    if s.ticket then redis.call('HSET', key, 'x' .. string.match(name, '/(.*)'), '1') end
+    if s.ticket then redis.call('HSET', key, 'x' .. string.match(call.id, '/(.*)'), '1') end
     if scope.limits then refill(s, scope.limits) end
     for j, kind in ipairs(KINDS) do
       local limit = scope.limits and scope.limits[j]
@@ -375,38 +373,37 @@ return 1
 
 /**
  * Stores the reservations of an instance that are not in the store yet, and releases those of the dead instance.
- * Keys: one scope. Arguments: instance, its lease, dead instance or `''`, lifetime (-1: do not create the scope); then
- * pairs of a reservation's ID and amounts.
+ * Keys: one scope. Arguments: `{instance, lease, dead, lifetime}`, `dead` being `''` if there is none and `lifetime` -1 if the
+ * scope is not to be created; then pairs of a reservation's ID and amounts.
  */
 const RESTORE_RESERVATIONS = `
-local instance, lease, dead, ttl = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local s = load(KEYS[1])
 if not s.exists then
-  if ttl < 0 then return 0 end
+  if call.lifetime < 0 then return 0 end
   redis.call('HSET', KEYS[1], FIELD.is_new, '1')
 end
-release_dead(s, dead)
-for i = 5, #ARGV, 2 do
+release_dead(s, call.dead)
+for i = 2, #ARGV, 2 do
   if redis.call('HSETNX', KEYS[1], 'l' .. ARGV[i], ARGV[i + 1]) == 1 then
     adjust_stored(s, 1, ARGV[i + 1])
     read_again(s, now + ${RESTORE_MS})
   end
 end
-renew(s, instance, lease)
-save(s, math.max(redis.call('PTTL', KEYS[1]), ttl))
+renew(s, call.instance, call.lease)
+save(s, math.max(redis.call('PTTL', KEYS[1]), call.lifetime))
 return 1
 `;
 
 /**
- * The heartbeat of an instance. Keys: the instances, the generation. Arguments: instance, milliseconds until it
- * expires, 1 to raise the generation. Returns the generation and the number of instances.
+ * The heartbeat of an instance. Keys: the instances, the generation. Argument: `{instance, lasts, raise}`, how
+ * long the instance lasts and whether to raise the generation. Returns the generation and the number of instances.
  */
 const HEARTBEAT = `
-redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), ARGV[1])
+redis.call('ZADD', KEYS[1], text(now + call.lasts), call.instance)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 1)
 redis.call('PEXPIRE', KEYS[1], 86400000)
 local generation = tonumber(redis.call('GET', KEYS[2]))
-if not generation then generation = now elseif ARGV[3] == '1' then generation = math.max(generation + 1, now) end
+if not generation then generation = now elseif call.raise then generation = math.max(generation + 1, now) end
 redis.call('SET', KEYS[2], text(generation), 'PX', 86400000)
 return {generation, redis.call('ZCARD', KEYS[1])}
 `;
@@ -425,7 +422,7 @@ export interface Scripts {
 }
 
 /**
- * Returns the scripts. `clock` is Lua that sets `now`, in milliseconds; tests pass a clock that they move themselves.
+ * Returns the scripts. Their first argument is an object in JSON, which they read as `call`. `clock` is Lua that sets `now`, in milliseconds; tests pass a clock that they move themselves.
  */
 export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
@@ -438,7 +435,7 @@ export function limitScripts(clock = STORE_CLOCK): Scripts {
 }
 
 function script(clock: string, body: string): Script {
-  return scriptOf(clock + PRELUDE + body);
+  return scriptOf(`${clock}${PRELUDE}\nlocal call = cjson.decode(ARGV[1])${body}`);
 }
 
 /** Returns a Lua script with its checksum, which identifies it in the store. */

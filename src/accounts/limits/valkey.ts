@@ -22,7 +22,6 @@ import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 import {
   reservationsByKey,
   keyOf,
-  packAmounts,
   packLimits,
   packUsage,
   parseAdmitReply,
@@ -31,7 +30,7 @@ import {
   type UnknownScopes,
 } from './valkey-messages.ts';
 import { StoreUnavailableError, ValkeyConnection, type ValkeyTiming } from './valkey-connection.ts';
-import { limitScripts, type Scripts } from './valkey-scripts.ts';
+import { limitScripts, type Script, type Scripts } from './valkey-scripts.ts';
 
 export interface ValkeyLimiterOptions {
   /** `redis://` or `rediss://`. */
@@ -171,7 +170,7 @@ class ValkeyLimiter implements Limiter {
     const amounts = amountsOf(demand, this.#options.reservedShare, 1);
     let result: AdmitResult;
     try {
-      result = await this.#evaluateAdmit('take', demand, scopes, amounts);
+      result = await this.#evaluateAdmit(true, demand, scopes, amounts);
     } catch (error) {
       if (error instanceof StoreUnavailableError) return this.#admitLocally(demand);
       throw error;
@@ -210,7 +209,7 @@ class ValkeyLimiter implements Limiter {
   async #currentCounts(demand: LimitQuery, scopes: readonly ScopeLimits[]): Promise<AdmitResult> {
     try {
       const nothing = { requests: 0, tokens: 0, usd: 0 };
-      return await this.#evaluateAdmit('look', demand, scopes, nothing);
+      return await this.#evaluateAdmit(false, demand, scopes, nothing);
     } catch (cause) {
       if (!(cause instanceof StoreUnavailableError)) throw cause;
       const message = 'Limits cannot be read now. Try again later.';
@@ -220,7 +219,7 @@ class ValkeyLimiter implements Limiter {
 
   /** Runs `ADMIT`, after storing usage from the ledger if the store needs it. */
   async #evaluateAdmit(
-    mode: 'take' | 'look',
+    take: boolean,
     demand: LimitQuery & { requestId?: string },
     scopes: readonly ScopeLimits[],
     amounts: Amounts,
@@ -231,16 +230,15 @@ class ValkeyLimiter implements Limiter {
     const { leaseMs } = this.#timing;
     for (let reading = 0; reading <= MAX_READINGS; reading++) {
       const stored = this.#storedId(demand.requestId ?? '');
-      const args = [
-        mode,
-        String(this.#generation),
-        stored.instance,
-        String(leaseMs),
-        stored.id,
-        packAmounts(amounts),
-        ...scopes.map((limits) => this.#packed(limits)),
-      ];
-      const reply = await this.#connection.evaluate(this.#scripts.admit, keys, args);
+      const call = {
+        ...stored,
+        take,
+        generation: this.#generation,
+        lease: leaseMs,
+        amounts,
+      };
+      const limits = scopes.map((scope) => this.#packed(scope));
+      const reply = await this.#evaluate(this.#scripts.admit, keys, call, limits);
       const result = parseAdmitReply(reply, scopes, stored);
       if ('room' in result) return result;
       await this.#loadUsage(demand, scopes, keys, result);
@@ -277,11 +275,8 @@ class ValkeyLimiter implements Limiter {
     const { history } = this.#options;
     const holders = scopes.map(({ holder }) => (holder === 'key' ? demand.keyId : null));
     const entries = await readHistory(history, demand.accountId, holders, nowMs, recentMs, counted);
-    const args = scopes.flatMap((scope, index) => [
-      tickets[index] ?? '',
-      packUsage(scope, demand.keyId, entries),
-    ]);
-    await this.#connection.evaluate(this.#scripts.storeUsage, keys, [JSON.stringify(periods), ...args]);
+    const usage = scopes.map((scope, index) => packUsage(tickets[index] ?? '', scope, demand.keyId, entries));
+    await this.#evaluate(this.#scripts.storeUsage, keys, { periods }, usage);
   }
 
   async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
@@ -291,8 +286,12 @@ class ValkeyLimiter implements Limiter {
     const limits = scopes.map(({ admittedBy }) =>
       admittedBy === undefined ? '{}' : this.#packed(admittedBy),
     );
-    const args = [id, JSON.stringify(periods), packAmounts(amounts), packAmounts(usedAmounts(actual))];
-    await this.#connection.evaluate(this.#scripts.settle, keys, [...args, ...limits]);
+    const call = { id, periods, amounts, used: usedAmounts(actual) };
+    await this.#evaluate(this.#scripts.settle, keys, call, limits);
+  }
+
+  #evaluate(script: Script, keys: readonly string[], call: object, args: readonly string[] = []) {
+    return this.#connection.evaluate(script, keys, [JSON.stringify(call), ...args]);
   }
 
   /** Returns the limits of a scope as an argument. Cached per scope of a plan or key. */
@@ -346,8 +345,8 @@ class ValkeyLimiter implements Limiter {
     this.#missedUsage = false;
     try {
       const keys = ['{sluice}:copies', '{sluice}:generation'];
-      const args = [this.#instanceId, String(forMs), raise ? '1' : '0'];
-      const result = await this.#connection.evaluate(this.#scripts.heartbeat, keys, args);
+      const call = { instance: this.#instanceId, lasts: forMs, raise };
+      const result = await this.#evaluate(this.#scripts.heartbeat, keys, call);
       [this.#generation, this.#instances] = result as [number, number]; // The format that `HEARTBEAT` returns.
     } catch (error) {
       this.#missedUsage ||= raise;
@@ -366,11 +365,15 @@ class ValkeyLimiter implements Limiter {
     }
     const sent: Promise<boolean>[] = [];
     for (const [key, { lifetimeMs, pairs }] of reservationsByKey(this.#local.activeReservations())) {
-      const args = [this.#instanceId, String(this.#timing.leaseMs), dead, String(lifetimeMs)];
+      const call = { instance: this.#instanceId, lease: this.#timing.leaseMs, dead, lifetime: lifetimeMs };
       for (let at = 0; at < pairs.length; at += 2 * RESTORE_BATCH) {
         const some = pairs.slice(at, at + 2 * RESTORE_BATCH);
         sent.push(
-          this.#connection.evaluateInOrder(this.#scripts.restoreReservations, [key], [...args, ...some]),
+          this.#connection.evaluateInOrder(
+            this.#scripts.restoreReservations,
+            [key],
+            [JSON.stringify(call), ...some],
+          ),
         );
       }
     }
