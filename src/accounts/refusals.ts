@@ -253,9 +253,7 @@ export async function readRefusals({ reports }: Database, filter: RefusalFilter)
       select account_id, key_id, code, param,
         cast(sum(count) as bigint) as total, max(last_at) as last_at, max(minute) as minute
       from refusals
-      where minute >= ${Math.floor(filter.fromMs / MINUTE_MS)}
-      ${filter.accountId === null ? sql`` : sql`and account_id = ${filter.accountId}`}
-      ${filter.keyId === undefined ? sql`` : sql`and key_id = ${filter.keyId}`}
+      ${where(filter)}
       group by account_id, key_id, code, param
       order by max(last_at) desc, account_id, key_id, code, param limit ${filter.limit}
     ) as kinds
@@ -271,4 +269,21 @@ export async function readRefusals({ reports }: Database, filter: RefusalFilter)
     lastAt: row.last_at,
     message: row.message,
   }));
+}
+
+/** Returns the refused requests of each UTC hour that has some, oldest first. `hourMs`: its start, in Unix milliseconds. */
+export async function countRefusals(
+  { reports }: Database,
+  filter: Omit<RefusalFilter, 'limit'>,
+): Promise<{ hourMs: number; count: number }[]> {
+  const { rows } = await sql<{ hour: number; total: number }>`
+    select minute / 60 as hour, cast(sum(count) as bigint) as total from refusals
+    ${where(filter)} group by 1 order by 1`.execute(reports);
+  return rows.map(({ hour, total }) => ({ hourMs: hour * 60 * MINUTE_MS, count: total }));
+}
+
+function where({ accountId, keyId, fromMs }: Omit<RefusalFilter, 'limit'>) {
+  return sql`where minute >= ${Math.floor(fromMs / MINUTE_MS)}
+    ${accountId === null ? sql`` : sql`and account_id = ${accountId}`}
+    ${keyId === undefined ? sql`` : sql`and key_id = ${keyId}`}`;
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
-import { readRefusals, RefusalCounts } from '../../src/accounts/refusals.ts';
+import { countRefusals, readRefusals, RefusalCounts } from '../../src/accounts/refusals.ts';
 import { openDatabase, sqlitePath } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError, type ErrorCode } from '../../src/core/errors.ts';
@@ -50,6 +50,13 @@ for (const kind of testDatabases()) {
         expected,
       ]);
       assert.deepEqual(await readRefusals(database, { ...ALL, accountId: 'acct_y' }), []);
+      // All in the first two minutes of an hour, or around its end.
+      const hours = await countRefusals(database, { accountId: null, keyId: undefined, fromMs: 0 });
+      assert.equal(
+        hours.reduce((sum, { count }) => sum + count, 0),
+        4,
+      );
+      assert.equal(hours[0]?.hourMs, Math.floor((here.clock.now - MINUTE) / (60 * MINUTE)) * 60 * MINUTE);
       const later = await readRefusals(database, { ...ALL, accountId: 'acct_z', fromMs: here.clock.now });
       assert.equal(later[0]?.count, 1);
     });

@@ -226,11 +226,6 @@ describe('comparing texts', WITH_BROWSER, () => {
     assert.notEqual(await textOf(page, 3).inputValue(), '');
   });
 
-  test('the overview marks embedding models', async () => {
-    await page.goto('/');
-    await page.getByText('Embeddings · 0 in flight').first().waitFor();
-  });
-
   test('a server of an embedding model is added with its kind', async () => {
     await page.goto('/models?add=1');
     const dialog = page.getByRole('dialog', { name: 'Add model' });

@@ -73,8 +73,7 @@ describe('navigation', WITH_BROWSER, () => {
     const { page } = stage.operator;
     await page.goto('/');
     await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
-    await page.getByRole('region', { name: 'Health' }).getByRole('link', { name: 'View health' }).waitFor();
-    await page.getByText('Today (UTC)').waitFor();
+    await page.getByText('Nothing needs your attention').waitFor();
     await page.getByRole('link', { name: 'Create key' }).waitFor();
     await page.goto('/nothing/of/the/kind');
     await page.getByText('This page does not exist').waitFor();
@@ -201,7 +200,7 @@ describe('navigation', WITH_BROWSER, () => {
     for (const path of ['/', '/keys', '/usage', '/requests', '/members', '/playground']) {
       await page.goto(`${path}?account=acc_missing`);
       await page.getByRole('main').getByText('Account not found').waitFor();
-      assert.doesNotMatch(await page.getByRole('main').innerText(), /All accounts|Today/);
+      assert.doesNotMatch(await page.getByRole('main').innerText(), /All accounts|Last 24 hours/);
     }
     await page.getByRole('link', { name: /^Show / }).click();
     await page.waitForURL('**/playground?account=default');

@@ -2,7 +2,7 @@ import { UUID } from '../../accounts/bounds.ts';
 import { picoOfUsd } from '../../accounts/ledger/cost.ts';
 import { requestJson } from '../../accounts/ledger/request-json.ts';
 import { readRequest, readRequests, readRequestsOf } from '../../accounts/ledger/requests.ts';
-import { readRefusals } from '../../accounts/refusals.ts';
+import { countRefusals, readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../core/errors.ts';
 import { requestOperations } from './contract/requests.ts';
@@ -11,6 +11,8 @@ import { iso, pageJson } from './json.ts';
 import { receiptJson } from './receipt-json.ts';
 
 const MAX_REFUSALS = 500;
+
+const hoursAgo = (hours: number): number => Date.now() - hours * 3_600_000;
 
 export const requestEndpoints = endpoints(requestOperations, {
   listRequests: {
@@ -41,8 +43,7 @@ export const requestEndpoints = endpoints(requestOperations, {
     account: accountInQuery,
     handle: async ({ database, context, accountId, query }) => {
       await context.refusals.flush();
-      const fromMs = Date.now() - query.hours * 3_600_000;
-      const filter = { accountId, keyId: query.key_id, fromMs, limit: MAX_REFUSALS };
+      const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours), limit: MAX_REFUSALS };
       const items = await readRefusals(database, filter);
       return pageJson({ items, nextCursor: null }, (item) => ({
         account_id: item.accountId,
@@ -53,6 +54,15 @@ export const requestEndpoints = endpoints(requestOperations, {
         last_at: iso(item.lastAt),
         message: item.message,
       }));
+    },
+  },
+  countRefusals: {
+    account: accountInQuery,
+    handle: async ({ database, context, accountId, query }) => {
+      await context.refusals.flush();
+      const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours) };
+      const items = await countRefusals(database, filter);
+      return pageJson({ items, nextCursor: null }, ({ hourMs, count }) => ({ hour: iso(hourMs), count }));
     },
   },
   getReceipt: {

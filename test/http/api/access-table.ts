@@ -78,6 +78,7 @@ export const ACCESS_TABLE: Readonly<Record<keyof Contract, Case>> = {
   readLimits: [MEMBER, inQuery],
   listRequests: [MEMBER, inQuery],
   listRefusals: [MEMBER, inQuery],
+  countRefusals: [MEMBER, inQuery],
   getReceipt: [ACCOUNT, ({ requestId }) => ({ params: { id: requestId } })],
   listReceipts: [ACCOUNT, ({ accountId }) => ({ query: { account_id: accountId, client_request_id: 'a' } })],
   listUsers: [OPERATOR],

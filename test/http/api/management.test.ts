@@ -661,6 +661,7 @@ for (const kind of testDatabases()) {
     test('every endpoint that accepts keys was called, and its response matched the schema', async () => {
       for (const path of ['models', 'engines', 'load', 'health']) await ok('GET', `/api/${path}`);
       await ok('GET', '/api/refusals');
+      await ok('GET', '/api/refusals/hours');
       await ok('GET', '/api/catalog');
       for (const path of ['alerts', 'alerts/settings']) await ok('GET', `/api/${path}`);
       await ok('POST', '/api/alerts/test');

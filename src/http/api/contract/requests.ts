@@ -37,6 +37,20 @@ const refusal = component(
   }),
 );
 
+const refusalQuery = z.strictObject({
+  account_id: id
+    .optional()
+    .describe('Default, for operators only: all accounts, and also the requests without a valid key.'),
+  key_id: id.optional(),
+  hours: z.coerce
+    .number<number>()
+    .int()
+    .min(1)
+    .max(168)
+    .default(24)
+    .describe('How many hours to look back. Counts are kept for 7 days.'),
+});
+
 export const requestOperations = operations({
   listRequests: {
     route: 'GET /api/requests',
@@ -81,20 +95,25 @@ export const requestOperations = operations({
     summary:
       'Count refused requests per account, key, error code and parameter. At most 500 counts, latest first.',
     access: 'member',
-    query: z.strictObject({
-      account_id: id
-        .optional()
-        .describe('Default, for operators only: all accounts, and also the requests without a valid key.'),
-      key_id: id.optional(),
-      hours: z.coerce
-        .number<number>()
-        .int()
-        .min(1)
-        .max(168)
-        .default(24)
-        .describe('How many hours to look back. Counts are kept for 7 days.'),
-    }),
+    query: refusalQuery,
     response: pageOf('RefusalPage', refusal),
+    errors: ['missing_required_parameter', 'not_found'],
+  },
+  countRefusals: {
+    route: 'GET /api/refusals/hours',
+    summary: 'Count refused requests per UTC hour, oldest first. Hours without any are left out.',
+    access: 'member',
+    query: refusalQuery,
+    response: pageOf(
+      'RefusalHourPage',
+      component(
+        'RefusalHour',
+        z.object({
+          hour: time.describe('Start of the hour, in UTC.'),
+          count: z.int().describe('Number of requests.'),
+        }),
+      ),
+    ),
     errors: ['missing_required_parameter', 'not_found'],
   },
   getReceipt: {

@@ -1,0 +1,57 @@
+import { useKeys } from '../../api/names.ts';
+import { useRead } from '../../api/queries.ts';
+import { addDays, monthOf, useHour } from '../../components/date-range-days.ts';
+import { requestsPath, type Filters } from '../../requests/filters.ts';
+import { scopeInQuery, type Scope } from '../../state/scope.ts';
+import { HOURS } from './problems.ts';
+
+/** Refetch interval of the page, in milliseconds. */
+const EVERY_MS = 15_000;
+
+/** Number of failed requests that are grouped by cause, the latest ones. */
+export const MAX_FAILED = 200;
+
+/** Reads all that the page shows, and returns it with the paths of its links. `accountId`: whose limits are shown. */
+export function useOverview(scope: Scope, accountId: string | null) {
+  const hour = useHour();
+  const today = hour.slice(0, 10);
+  const days = { from: addDays(today, -1), to: addDays(today, 1) };
+  const since = new Date(Date.parse(hour) - (HOURS - 1) * 3_600_000).toISOString();
+  const { query } = scope;
+  const options = { everyMs: EVERY_MS, keep: true };
+  const usageOf = (more: { from: string; by?: string; top?: number }) => ({
+    query: { ...query, to: days.to, ...more },
+  });
+  const failed = { outcome: 'error', from: since, limit: MAX_FAILED } as const;
+  const links = scopeInQuery(scope);
+  return {
+    hour,
+    latest: useRead('listRequests', { query: { ...query, limit: 1 } }, options),
+    failed: useRead('listRequests', { query: { ...query, ...failed } }, options),
+    refusals: useRead('listRefusals', { query: { ...query, hours: HOURS } }, options),
+    refused: useRead('countRefusals', { query: { ...query, hours: HOURS } }, options),
+    byHour: useRead('readUsage', usageOf({ ...days, by: 'hour' }), options),
+    ofDays: useRead('readUsage', usageOf(days), options),
+    byModel: useRead('readUsage', usageOf({ ...days, by: 'model' }), options),
+    ofMonth: useRead('readUsage', usageOf({ from: monthOf(today) }), options),
+    // Those with the most tokens, which are not always the most expensive.
+    byKey: useRead('readUsage', usageOf({ from: monthOf(today), by: 'key', top: 100 }), options),
+    models: useRead('listServedModels', undefined, options),
+    keys: useKeys(query),
+    limits: useRead(
+      'readLimits',
+      { query: { account_id: accountId ?? '' } },
+      { ...options, enabled: accountId !== null },
+    ),
+    health: useRead('readHealth', undefined, { ...options, enabled: scope.all }),
+    alerts: useRead('listAlerts', undefined, { ...options, enabled: scope.all }),
+    /** The paths of pages with the same accounts. */
+    usage: (filters: Record<string, string> = days) =>
+      `/usage?${new URLSearchParams({ ...links, ...filters })}`,
+    requests: (filters: Partial<Filters>) => requestsPath({ from: since, ...filters }, links),
+    refusedPath: `/requests?${new URLSearchParams({ ...links, view: 'refused' })}`,
+    days,
+  };
+}
+
+export type OverviewReads = ReturnType<typeof useOverview>;

@@ -1,0 +1,93 @@
+/** The Overview page: what needs attention, the last day, and for whom. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { Page } from 'playwright-core';
+import { MODEL, scriptedYaml } from '../harness.ts';
+import { scripted } from '../support/scripted-engine/directive.ts';
+import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { open } from './pages.ts';
+import { post } from './service.ts';
+import { newKey, openStage, type Stage } from './stage.ts';
+
+const MIA = { name: 'Mia Larsen', email: 'mia@acme.example', password: 'a password of mias own' };
+
+describe('the overview', WITH_BROWSER, () => {
+  let stage: Stage;
+  let page: Page;
+  let mia: Visitor;
+  before(async () => {
+    stage = await openStage(scriptedYaml({ tokens: 4 }, "    pricing: {prompt: '2', completion: '10'}\n"));
+    ({ page } = stage.operator);
+    mia = await stage.stranger();
+  });
+  after(() => stage[Symbol.asyncDispose]());
+
+  const attention = (on: Page) => on.getByRole('region', { name: 'What needs attention' });
+
+  test('a new service has one green line and the first steps', async () => {
+    await page.goto('/');
+    await page.getByText('Nothing needs your attention').waitFor();
+    await page.getByRole('link', { name: 'Create key' }).waitFor();
+  });
+
+  test('refused requests and a key that expires are problems with links, and bars open their hour', async () => {
+    const { key, id } = await newKey(stage.service, 'production');
+    const ask = (token: string, model: string) =>
+      fetch(`${stage.service.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}` },
+        body: JSON.stringify({ model, messages: [{ role: 'user', content: scripted({ tokenMs: 0 }) }] }),
+      }).then((response) => response.text());
+    await ask(key, MODEL);
+    await ask(key, 'acme/missing');
+    await ask('sk-sluice-unknown', MODEL);
+    const expires_at = new Date(Date.now() + 2.5 * 86_400_000).toISOString();
+    const { url } = stage.service;
+    await stage.operator.context.request.patch(`${url}/api/keys/${id}`, {
+      data: { expires_at },
+      headers: { origin: url },
+    });
+    await open(page, { path: '/' });
+    await attention(page).getByText('1 request was refused with model_not_found').waitFor();
+    await attention(page).getByText('1 request was refused with invalid_api_key').waitFor();
+    await attention(page).getByText('The key production expires in 2 days.').waitFor();
+    await page.getByRole('link', { name: 'Refused: 2' }).waitFor();
+    await page.getByRole('link', { name: 'Errors: 0' }).waitFor();
+    assert.equal(await page.getByText('Get started').count(), 0);
+    await page.getByRole('link', { name: /: 1 completed/ }).click();
+    await page.waitForURL(/\/requests\?.*from=.*&to=/);
+    await page.getByRole('row', { name: new RegExp(MODEL) }).waitFor();
+    await page.goBack();
+    await attention(page).getByRole('link', { name: 'View key' }).click();
+    await page.getByRole('dialog', { name: 'production' }).waitFor();
+  });
+
+  test('a refresh that fails is not silent', async () => {
+    await page.goto('/');
+    await attention(page).waitFor();
+    const error = { message: 'Out of order.', type: 'server_error', code: 'internal_error', param: null };
+    await page.route('**/api/refusals?*', (route) => route.fulfill({ status: 500, json: { error } }));
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    const notice = page.getByRole('main').getByRole('alert');
+    await notice.getByText('Out of order.').waitFor();
+    assert.equal(await attention(page).count(), 0);
+    await page.unroute('**/api/refusals?*');
+    await notice.getByRole('button', { name: 'Try again' }).click();
+    await attention(page).waitFor();
+  });
+
+  test('a member sees only what concerns the account', async () => {
+    const { context } = stage.operator;
+    const { url } = stage.service;
+    const { id } = await post(context, url, '/api/accounts', { name: 'Acme' });
+    const invitation = { account_id: id, email: MIA.email, role: 'member' };
+    const { link } = await post(context, url, '/api/invitations', invitation);
+    const { email: _, ...user } = MIA;
+    const token = new URL(String(link)).hash.slice(1);
+    await post(mia.context, url, '/api/invitations/accept', { token, ...user });
+    await mia.page.goto('/');
+    await mia.page.getByText('Nothing needs your attention').waitFor();
+    await mia.page.getByRole('link', { name: 'Refused: 0' }).waitFor();
+    await mia.page.getByText('No budget').waitFor();
+  });
+});
