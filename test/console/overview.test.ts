@@ -24,6 +24,15 @@ describe('the overview', WITH_BROWSER, () => {
 
   const attention = (on: Page) => on.getByRole('region', { name: 'What needs attention' });
 
+  async function ask(key: string, model: string): Promise<void> {
+    const response = await fetch(`${stage.service.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}` },
+      body: JSON.stringify({ model, messages: [{ role: 'user', content: scripted({ tokenMs: 0 }) }] }),
+    });
+    await response.text();
+  }
+
   test('a new service has one green line and the first steps', async () => {
     await page.goto('/');
     await page.getByText('Nothing needs your attention').waitFor();
@@ -32,12 +41,6 @@ describe('the overview', WITH_BROWSER, () => {
 
   test('refused requests and a key that expires are problems with links, and bars open their hour', async () => {
     const { key, id } = await newKey(stage.service, 'production');
-    const ask = (token: string, model: string) =>
-      fetch(`${stage.service.url}/v1/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}` },
-        body: JSON.stringify({ model, messages: [{ role: 'user', content: scripted({ tokenMs: 0 }) }] }),
-      }).then((response) => response.text());
     await ask(key, MODEL);
     await ask(key, 'acme/missing');
     await ask('sk-sluice-unknown', MODEL);
@@ -80,6 +83,8 @@ describe('the overview', WITH_BROWSER, () => {
     const { context } = stage.operator;
     const { url } = stage.service;
     const { id } = await post(context, url, '/api/accounts', { name: 'Acme' });
+    const { key } = await post(context, url, '/api/keys', { account_id: id, name: 'of Acme' });
+    await ask(String(key), MODEL);
     const invitation = { account_id: id, email: MIA.email, role: 'member' };
     const { link } = await post(context, url, '/api/invitations', invitation);
     const { email: _, ...user } = MIA;
@@ -89,5 +94,6 @@ describe('the overview', WITH_BROWSER, () => {
     await mia.page.getByText('Nothing needs your attention').waitFor();
     await mia.page.getByRole('link', { name: 'Refused: 0' }).waitFor();
     await mia.page.getByText('No budget').waitFor();
+    await mia.page.getByRole('link', { name: /: 1 completed$/ }).waitFor();
   });
 });
