@@ -38,7 +38,6 @@ export const PAGES: readonly ConsolePage[] = [
     by: 'operator',
     into: openFilters,
   },
-  { name: 'requests-views', path: '/requests?status=error', by: 'operator', into: saveViews },
   { name: 'refused', path: '/requests?view=refused&scope=all', by: 'operator' },
   { name: 'receipt', path: '/requests', by: 'operator', into: dialogOfFirstRow },
   { name: 'playground', path: '/playground', by: 'operator' },
@@ -155,15 +154,6 @@ async function askToRevoke(page: Page): Promise<void> {
 async function openFilters(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'More filters' }).click();
   await page.getByRole('dialog', { name: 'More filters' }).waitFor();
-}
-
-async function saveViews(page: Page): Promise<void> {
-  await page.getByRole('button', { name: /^View/ }).click();
-  for (const name of ['All errors', 'Errors of the new model since the release, slower than 2 s']) {
-    await page.getByLabel('Save the current filters as').fill(name);
-    await page.getByRole('button', { name: /^(?:Save|Replace)$/ }).click();
-    await page.getByRole('list', { name: 'Saved views' }).getByText(name).waitFor();
-  }
 }
 
 /** Presses a shortcut that loads and opens a dialog. */

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
-import { axe, sidewaysScroll, textOf, WITH_BROWSER } from './browser.ts';
+import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const DESKTOP = { width: 1440, height: 900 };
@@ -124,109 +124,19 @@ describe('tables', WITH_BROWSER, () => {
     await page.setViewportSize(DESKTOP);
   });
 
-  test('views are saved, opened, renamed and deleted, and other tabs follow', async () => {
-    await page.goto('/requests?tokens=1&note=truncated&live=1');
-    const popup = page.getByRole('dialog', { name: 'Views' });
-    await page.getByRole('button', { name: 'Views' }).click();
-    await popup.getByLabel('Save the current filters as').fill(' Cut off ');
-    await popup.getByLabel('Save the current filters as').press('Enter');
-    await popup.getByRole('button', { name: 'Cut off', exact: true }).waitFor();
-    assert.deepEqual(await axe(page), []);
-    await page.keyboard.press('Escape');
-    await popup.waitFor({ state: 'detached' });
-    await page.locator('button:focus', { hasText: 'Cut off' }).waitFor();
-    // The button opens and closes the list.
-    await page.getByRole('button', { name: 'View: Cut off' }).click();
-    await popup.waitFor();
-    await page.getByRole('button', { name: 'View: Cut off' }).click();
-    await popup.waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'Clear filters' }).click();
-    await page.getByRole('button', { name: 'Views', exact: true }).waitFor();
-
-    const other = await stage.operator.context.newPage();
-    await other.goto('/requests');
-    await other.getByRole('button', { name: 'Views' }).click();
-    const elsewhere = other.getByRole('dialog', { name: 'Views' });
-    await elsewhere.getByRole('button', { name: 'Cut off', exact: true }).click();
-    await other.waitForURL((url) => url.search === '?tokens=1&note=truncated');
-    await other.getByRole('button', { name: 'View: Cut off' }).click();
-    await elsewhere.getByRole('button', { name: 'Rename Cut off' }).click();
-    await elsewhere.getByLabel('Name', { exact: true }).fill('Truncated');
-    await elsewhere.getByLabel('Name', { exact: true }).press('Enter');
-    await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor();
-
-    await page.getByRole('button', { name: 'Views' }).click();
-    await popup.getByRole('button', { name: 'Delete Truncated' }).click();
-    await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'Undo' }).click();
-    await elsewhere.getByRole('button', { name: 'Truncated', exact: true }).waitFor();
-    await other.close();
-
-    await page.goto('/requests?tokens=1');
-    await page.evaluate('Storage.prototype.setItem = () => { throw new Error("full"); }');
-    await page.getByRole('button', { name: 'Views' }).click();
-    await popup.getByLabel('Save the current filters as').fill('More');
-    await popup.getByRole('button', { name: 'Save' }).click();
-    await popup.getByText('Not saved: the storage of this browser is full or blocked.').waitFor();
-    await popup.getByRole('button', { name: 'Truncated', exact: true }).click();
-    await page.waitForURL(/note=truncated/);
-    // A link to a view shows it to everyone.
-    await page.reload();
-    await until(async () => (await rows().count()) === 1);
-  });
-
-  test('on a phone, the menu of a table sorts, adds columns and downloads the file', async () => {
+  test('a phone shows fixed columns, without a menu', async () => {
     const table = page.getByRole('table', { name: 'API keys' });
+    await page.goto('/keys?sort=name');
     const options = table.getByRole('button', { name: 'Table options' });
-    const first = () => table.locator('tbody tr').first().innerText();
-    const choose = async (role: 'menuitem' | 'menuitemradio' | 'menuitemcheckbox', name: string) => {
-      await options.click();
-      await page.getByRole(role, { name }).click();
-    };
+    await options.waitFor();
     for (const size of PHONES) {
       await page.setViewportSize(size);
-      await page.goto('/keys');
-      await table.waitFor();
-      await choose('menuitemradio', 'Name');
-      await page.waitForURL(/sort=name/);
-      await until(async () => (await first()).startsWith('alpha'));
-      await choose('menuitem', 'Reverse order');
-      await until(async () => !(await first()).startsWith('alpha'));
-      const status = table.getByRole('columnheader', { name: 'Status' });
-      assert.equal(await status.isVisible(), false);
-      await choose('menuitemcheckbox', 'Status');
-      await status.waitFor();
-      await page.keyboard.press('Escape');
+      await options.waitFor({ state: 'detached' });
+      assert.match(await table.locator('tbody tr').first().innerText(), /^alpha/);
+      assert.equal(await table.getByRole('columnheader', { name: 'Status' }).isVisible(), false);
       assert.equal(await sidewaysScroll(page), 0);
       assert.deepEqual(await axe(page), []);
-      const downloaded = page.waitForEvent('download');
-      await choose('menuitem', 'Download CSV');
-      const [heading] = (await textOf(downloaded)).split('\r\n');
-      assert.match(heading ?? '', /^Name,.*,Status$/);
-      await page.reload();
-      await status.waitFor();
-      const stored = await page.evaluate<string[]>('Object.keys(localStorage)');
-      assert.ok(
-        stored.some((name) => /^sluice\.item\.[^.]+\.columns\.keys$/.test(name)),
-        stored.join(' '),
-      );
-      await choose('menuitem', 'Reset columns');
-      await status.waitFor({ state: 'hidden' });
     }
-    await page.goto('/requests');
-    await page
-      .getByRole('table', { name: 'Requests' })
-      .getByRole('button', { name: 'Table options' })
-      .click();
-    await page.getByRole('menuitemcheckbox', { name: 'Duration' }).click();
-    await page.getByRole('columnheader', { name: 'Duration' }).waitFor();
-    // The menu stays open, so that several columns can be added.
-    await page.getByRole('menuitemcheckbox', { name: 'TTFT' }).click();
-    await page.getByRole('columnheader', { name: 'TTFT' }).waitFor();
-    const menu = await page.getByRole('menu').boundingBox();
-    assert.ok(menu !== null && menu.y >= 0 && menu.y + menu.height <= 844, JSON.stringify(menu));
-    assert.equal(await sidewaysScroll(page), 0);
-    await page.keyboard.press('Escape');
     await page.setViewportSize(DESKTOP);
   });
 
@@ -343,10 +253,14 @@ describe('tables', WITH_BROWSER, () => {
     await page.waitForURL((url) => url.search === '?layout=cards');
   });
 
-  test('signing out deletes the views and the chosen columns', async () => {
+  test('signing out deletes the chosen columns', async () => {
     const items = () => page.evaluate<string[]>('Object.keys(localStorage)');
-    const isOfTable = (name: string) => /\.(?:views|columns)\./.test(name);
-    assert.equal((await items()).filter(isOfTable).length, 2);
+    const isOfTable = (name: string) => name.includes('.columns.');
+    await page.goto('/keys');
+    await page.getByRole('button', { name: 'Table options' }).click();
+    await page.getByRole('menuitemcheckbox', { name: 'Status' }).click();
+    await until(async () => (await items()).filter(isOfTable).length === 1);
+    await page.keyboard.press('Escape');
     await page.getByRole('button', { name: new RegExp(OPERATOR.email) }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     await page.getByRole('button', { name: 'Sign in' }).waitFor();

@@ -14,9 +14,6 @@ export function orderOf(text: string | null): Order | null {
     : { column: text, descending: false };
 }
 
-/** Formats an order for the URL. */
-export const orderText = ({ column, descending }: Order): string => `${descending ? '-' : ''}${column}`;
-
 /** Returns the order after a click on the heading of a column. The first one puts the largest numbers first. */
 export function nextOrder(column: string, numeric: boolean, now: Order | null): string | null {
   const first = numeric ? `-${column}` : column;

@@ -1,5 +1,5 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
-import { ArrowDown, ArrowDownUp, ArrowUp, Download, Settings2 } from 'lucide-react';
+import { ArrowDown, ArrowUp, Download, Settings2 } from 'lucide-react';
 import { useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { useMore, type ListRest } from '../api/queries.ts';
 import { notify } from '../notify.ts';
@@ -9,16 +9,17 @@ import { Button, IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
 import { CodeText } from './code-text.tsx';
 import { csv, type Cell } from './csv.ts';
-import { Menu, MenuChecks, MenuChoices, MenuItem, MenuSeparator } from './menu.tsx';
+import { Menu, MenuChecks, MenuItem, MenuSeparator } from './menu.tsx';
 import { saveFile } from './save-file.ts';
-import { compareValues, nextOrder, orderOf, orderText, type Order } from './table-order.ts';
+import { compareValues, nextOrder, orderOf, type Order } from './table-order.ts';
 import { useWindowWidths, type Width } from './window-widths.ts';
 
 export interface Column<Row> {
   /** Unique among the columns. */
   name: string;
-  /** A text, unless the column has only actions. */
-  heading: ReactNode;
+  heading: string;
+  /** Has buttons or checkboxes instead of values. Only screen readers get the heading, and it is not in the menu. */
+  isControl?: boolean;
   cell: (row: Row) => ReactNode;
   /** The value for sorting and in CSV files. Times are ISO 8601, money has all digits. */
   value?: (row: Row) => Cell;
@@ -47,7 +48,7 @@ export interface Rest<Row> extends ListRest {
 interface TableProps<Row> {
   /** Accessible name. */
   label: string;
-  /** Adds a menu to choose columns, which are kept under this name, to sort and to download a CSV file. */
+  /** Adds a menu to wide windows, to choose columns, which are kept under this name, and to download a CSV file. */
   id?: string;
   /** Whether columns with a `value` can sort the rows. The URL has the order. */
   sortable?: boolean;
@@ -101,27 +102,25 @@ export function Table<Row>(given: TableProps<Row>) {
   const frame = useRef<HTMLDivElement>(null);
   const scrolls = useOverflow(frame);
   const order = sortable ? validOrder(orderOf(query.get('sort')), given.columns) : null;
-  const chosen = id === undefined ? given.columns : chosenColumns(given.columns, choice);
+  // A phone has no room for more columns.
+  const hasMenu = id !== undefined && widths.has('md');
+  const chosen = hasMenu ? chosenColumns(given.columns, choice) : given.columns;
   const rows = order === null ? given.rows : sorted(given.rows, given.columns, order);
   useMore(order !== null, rest);
   const download = useDownload<Row>((all) => {
-    const values = chosen.flatMap(({ heading, value }) =>
-      typeof heading === 'string' && value !== undefined ? [{ heading, value }] : [],
-    );
+    const values = chosen.flatMap(({ heading, value }) => (value === undefined ? [] : [{ heading, value }]));
     const inOrder = order === null ? all : sorted(all, given.columns, order);
     const lines = inOrder.slice(0, MAX_CSV_ROWS).map((row) => values.map(({ value }) => value(row)));
     saveFile(`${id}.csv`, csv([values.map(({ heading }) => heading), ...lines]), 'text/csv');
     if (all.length >= MAX_CSV_ROWS) notify.success(`The file has the first ${lines.length} rows.`);
   });
   const sort = (to: string | null) => change({ sort: to }, { replace: true });
-  const menu = id !== undefined && (
+  const menu = hasMenu && (
     <TableMenu
       columns={given.columns}
       choice={choice}
       widths={widths}
       onChoose={choose}
-      // The headings of some columns are not shown.
-      sorting={sortable && !widths.has('xl') ? { order, onSort: sort } : null}
       onDownload={
         given.columns.some(({ value }) => value !== undefined)
           ? () => void download.start(given.csvRows ?? rows, rest)
@@ -130,9 +129,8 @@ export function Table<Row>(given: TableProps<Row>) {
     />
   );
   /** Whether the user added columns for which the window is too narrow. */
-  const isWide = choice.shown.size > 0;
-  const { columns, menuAt } =
-    menu === false ? { columns: chosen, menuAt: null } : withMenu(chosen, widths.has('sm'));
+  const isWide = hasMenu && choice.shown.size > 0;
+  const { columns, menuAt } = hasMenu ? withMenu(chosen) : { columns: chosen, menuAt: null };
   const props = { ...given, columns, rows };
   return (
     <>
@@ -209,12 +207,11 @@ interface HeadingProps<Row> {
 }
 
 function Heading<Row>({ column, order, onSort, menu }: HeadingProps<Row>) {
-  const heading = onSort === null ? column.heading : <SortButton {...{ column, order, onSort }} />;
-  if (menu === false) return heading;
-  const isAtEnd = column.numeric === true || typeof column.heading !== 'string';
+  if (onSort !== null) return <SortButton {...{ column, order, onSort }} />;
+  if (column.isControl !== true) return column.heading;
   return (
-    <span className={classNames('flex items-center gap-1', isAtEnd ? 'justify-end' : 'justify-between')}>
-      {heading}
+    <span className="flex items-center justify-end gap-1">
+      <span className="sr-only">{column.heading}</span>
       {menu}
     </span>
   );
@@ -270,17 +267,15 @@ interface TableMenuProps<Row> {
   choice: ColumnChoice;
   widths: ReadonlySet<string>;
   onChoose: (choice: ColumnChoice) => void;
-  /** Null: only the headings sort. */
-  sorting: { order: Order | null; onSort: (to: string | null) => void } | null;
   /** Null: there are no values to download. */
   onDownload: (() => void) | null;
 }
 
-/** The menu at the end of the header. The first column with a text has the name of the row and is always shown. */
-function TableMenu<Row>({ columns, choice, widths, onChoose, sorting, onDownload }: TableMenuProps<Row>) {
+/** The menu at the end of the header. The first column of values has the name of the row and is always shown. */
+function TableMenu<Row>({ columns, choice, widths, onChoose, onDownload }: TableMenuProps<Row>) {
   const { hidden, shown } = choice;
   const fits = ({ from }: Column<Row>) => from === undefined || widths.has(from);
-  const optional = columns.filter(({ heading }) => typeof heading === 'string').slice(1);
+  const optional = columns.filter(({ isControl }) => isControl !== true).slice(1);
   const isShown = (column: Column<Row>) =>
     !hidden.has(column.name) && (shown.has(column.name) || fits(column));
   const chooseShown = (wanted: readonly string[]) => {
@@ -306,15 +301,9 @@ function TableMenu<Row>({ columns, choice, widths, onChoose, sorting, onDownload
         </IconButton>
       }
     >
-      {sorting !== null && (
-        <>
-          <SortChoices columns={columns} {...sorting} />
-          <MenuSeparator />
-        </>
-      )}
       <MenuChecks
         label="Columns"
-        choices={labels(optional)}
+        choices={optional.map(({ name, heading }) => ({ value: name, label: heading }))}
         checked={optional.filter(isShown).map(({ name }) => name)}
         onChange={chooseShown}
       />
@@ -333,63 +322,14 @@ function TableMenu<Row>({ columns, choice, widths, onChoose, sorting, onDownload
   );
 }
 
-/** Returns a choice for each column with a text as heading. */
-function labels<Row>(columns: readonly Column<Row>[]): { value: string; label: string }[] {
-  return columns.flatMap(({ name, heading }) =>
-    typeof heading === 'string' ? [{ value: name, label: heading }] : [],
-  );
-}
-
-interface SortChoicesProps<Row> {
+/** Returns the column whose heading has the menu: that of the actions, or one of its own. */
+function withMenu<Row>(columns: readonly Column<Row>[]): {
   columns: readonly Column<Row>[];
-  order: Order | null;
-  onSort: (to: string | null) => void;
-}
-
-/** Value of the order of the list. */
-const UNSORTED = '';
-
-function SortChoices<Row>({ columns, order, onSort }: SortChoicesProps<Row>) {
-  const choices = labels(columns.filter(({ value }) => value !== undefined));
-  const sortBy = (name: string) => {
-    const column = columns.find((one) => one.name === name);
-    onSort(column === undefined ? null : nextOrder(name, column.numeric === true, null));
-  };
-  return (
-    <>
-      <MenuChoices
-        label="Sort by"
-        value={order?.column ?? UNSORTED}
-        choices={[{ value: UNSORTED, label: 'Order of the list' }, ...choices]}
-        onChange={sortBy}
-      />
-      {order !== null && (
-        <MenuItem
-          icon={<ArrowDownUp />}
-          onClick={() => onSort(orderText({ ...order, descending: !order.descending }))}
-        >
-          Reverse order
-        </MenuItem>
-      )}
-    </>
-  );
-}
-
-/**
- * Returns the column whose heading has the menu: that of the actions, or one of its own. A phone has no room for that: it
- * is the first one with a text, which stays visible beside columns that the user adds.
- */
-function withMenu<Row>(
-  columns: readonly Column<Row>[],
-  hasRoom: boolean,
-): { columns: readonly Column<Row>[]; menuAt: string | null } {
+  menuAt: string;
+} {
   const last = columns.at(-1);
-  const hasActions = last !== undefined && typeof last.heading !== 'string' && last.from === undefined;
-  if (hasActions) return { columns, menuAt: last.name };
-  if (!hasRoom) {
-    return { columns, menuAt: columns.find(({ heading }) => typeof heading === 'string')?.name ?? null };
-  }
-  const own: Column<Row> = { name: 'options', heading: null, cell: () => null };
+  if (last?.isControl === true && last.from === undefined) return { columns, menuAt: last.name };
+  const own: Column<Row> = { name: 'options', heading: 'Options', isControl: true, cell: () => null };
   return { columns: [...columns, own], menuAt: own.name };
 }
 

@@ -45,7 +45,8 @@ const COLUMNS: readonly Column<Invitation>[] = [
 function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<Invitation> {
   return {
     name: 'actions',
-    heading: <span className="sr-only">Actions</span>,
+    heading: 'Actions',
+    isControl: true,
     cell: (invitation) => (
       <Button
         size="small"

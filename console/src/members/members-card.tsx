@@ -62,7 +62,8 @@ function roleColumn(onChange: (member: Member, role: Role) => void): Column<Memb
 function removeColumn(onRemove: (member: Member) => void): Column<Member> {
   return {
     name: 'actions',
-    heading: <span className="sr-only">Actions</span>,
+    heading: 'Actions',
+    isControl: true,
     cell: (member) => (
       <IconButton label={`Remove ${member.user.name}`} onClick={() => onRemove(member)}>
         <UserMinus className="size-4" aria-hidden="true" />

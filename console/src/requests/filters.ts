@@ -103,7 +103,7 @@ const FILTERS = {
 
 type FilterName = keyof typeof FILTERS;
 // The keys of the object.
-export const FILTER_NAMES = Object.keys(FILTERS) as FilterName[];
+const FILTER_NAMES = Object.keys(FILTERS) as FilterName[];
 
 /** Filters of the request log, as set in the URL; null: all. */
 export type Filters = { [Name in FilterName]: ReturnType<(typeof FILTERS)[Name]> | null };

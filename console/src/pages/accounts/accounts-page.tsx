@@ -12,7 +12,6 @@ import { Link } from '../../components/link.tsx';
 import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
-import { Views } from '../../components/views.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { failedChoices, Select } from '../../components/select.tsx';
 import { EmptyState } from '../../components/states.tsx';
@@ -196,9 +195,6 @@ function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
         ]}
         onChange={(name) => change({ plan: name })}
       />
-      <div className="sm:ml-auto">
-        <Views table="accounts" parameters={['q', 'status', 'plan', 'sort']} />
-      </div>
     </div>
   );
 }

@@ -119,7 +119,8 @@ function userColumns(data: ColumnData): Column<User>[] {
     },
     {
       name: 'actions',
-      heading: <span className="sr-only">Actions</span>,
+      heading: 'Actions',
+      isControl: true,
       cell: (user) => <Actions user={user} {...data} />,
     },
   ];

@@ -27,7 +27,6 @@ import {
 } from '../../audit/audit-texts.ts';
 import { ActorName, NamesFailure, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
-import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;
@@ -279,7 +278,6 @@ function AuditFilters({ names }: { names: Names }) {
         className="lg:w-44"
       />
       <TimeFilter value={time} onChange={({ range, from, to }) => change({ range, from, to })} />
-      <Views table="audit" parameters={FILTERS} />
       {narrowed && (
         <Button
           size="small"

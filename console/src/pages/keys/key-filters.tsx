@@ -2,7 +2,6 @@ import { lazy, Suspense, useDeferredValue, useMemo, type ReactNode } from 'react
 import type { ItemOf } from '../../api/client.ts';
 import { Segmented } from '../../components/choices.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Views } from '../../components/views.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const TagFilter = lazy(() => import('./tag-filter.tsx'));
@@ -86,7 +85,6 @@ export function KeyFilters({ keys, children }: KeyFiltersProps) {
             <TagFilter tags={tags} value={tag} onChange={(chosen) => change({ tag: chosen })} />
           </Suspense>
         )}
-        {keys.length > MANY && <Views table="keys" parameters={['state', 'q', 'tag', 'sort']} />}
         {children}
       </div>
     </div>

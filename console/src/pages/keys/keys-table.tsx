@@ -66,7 +66,8 @@ function keyColumns(props: KeysTableProps): Column<Key>[] {
   };
   const checkboxes: Column<Key> = {
     name: 'selected',
-    heading: <span className="sr-only">Selected</span>,
+    heading: 'Selected',
+    isControl: true,
     cell: (key) => (
       <BareCheckbox
         label={`Select ${key.name}`}
@@ -151,7 +152,8 @@ function keyColumns(props: KeysTableProps): Column<Key>[] {
     },
     {
       name: 'actions',
-      heading: <span className="sr-only">Actions</span>,
+      heading: 'Actions',
+      isControl: true,
       cell: (key) => <Actions apiKey={key} {...{ onOpen, onEdit, onRotate, onRevoke }} />,
     },
   ];

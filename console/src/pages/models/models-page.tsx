@@ -9,7 +9,6 @@ import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { Views } from '../../components/views.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { useSession } from '../../state/session.tsx';
@@ -163,7 +162,6 @@ function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) 
       <Card flush>
         <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line p-3 sm:px-5">
           {searchField}
-          <Views table="models" parameters={['layout', 'q', 'sort']} />
         </div>
         {none || <ModelsTable models={shown} onCode={onCode} onManage={user.operator ? onManage : null} />}
       </Card>

@@ -111,7 +111,8 @@ function modelColumns({ models, onCode, onManage }: ModelsTableProps): Column<Mo
     },
     {
       name: 'actions',
-      heading: <span className="sr-only">Actions</span>,
+      heading: 'Actions',
+      isControl: true,
       cell: (model) => <Actions {...{ model, onCode, onManage }} />,
     },
   ];

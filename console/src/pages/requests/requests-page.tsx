@@ -15,21 +15,13 @@ import { EmptyState, SkeletonRows } from '../../components/states.tsx';
 import { UpdatedAt } from '../../components/updated-at.tsx';
 import { ListFooter, Table, type Rest } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { Views } from '../../components/views.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { ScopeSwitch } from '../../components/scope-switch.tsx';
 import { useScope, type Scope } from '../../state/scope.ts';
 import { KeyFilter, ModelFilter, StatusFilter } from '../../requests/filter-selects.tsx';
-import {
-  FILTER_NAMES,
-  filtersOf,
-  isNarrowed,
-  NO_FILTERS,
-  toQuery,
-  type Filters,
-} from '../../requests/filters.ts';
+import { filtersOf, isNarrowed, NO_FILTERS, toQuery, type Filters } from '../../requests/filters.ts';
 import { MoreFilters } from '../../requests/more-filters.tsx';
 import { FindField, Found } from './find-request.tsx';
 import { logColumns } from '../../requests/log-columns.tsx';
@@ -182,7 +174,6 @@ function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
       <MoreFilters scope={scope} filters={filters} onChange={filter} />
       {isNarrowed(filters) && <ClearButton />}
       <div className="flex w-full items-center gap-2 sm:ml-auto sm:w-auto">
-        <Views table="requests" parameters={[...FILTER_NAMES, 'find']} />
         <FindField value={query.get('find') ?? ''} onFind={(id) => change({ find: id })} />
       </div>
     </div>
