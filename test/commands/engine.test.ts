@@ -26,6 +26,8 @@ describe('sluice engine llama', () => {
       '256',
       '--threads',
       '1',
+      '--conversation-cache-bytes',
+      '3000000000',
     ];
     using child = spawn(process.execPath, [MAIN, 'engine', 'llama', ...args], {
       stdio: ['ignore', 'pipe', 'ignore'],
