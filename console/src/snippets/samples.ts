@@ -1,16 +1,6 @@
 import { curl, variableOf } from './curl.ts';
 import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
-import {
-  pythonPrint,
-  pythonPrintEmbeddings,
-  pythonPrintMessage,
-  pythonPrintResponse,
-  typescriptPrint,
-  typescriptPrintEmbeddings,
-  typescriptPrintMessage,
-  typescriptPrintResponse,
-  type Printed,
-} from './print.ts';
+import { CHAT, EMBEDDINGS, MESSAGE, printOf, RESPONSE, TEXT, type Printed, type Printings } from './print.ts';
 import { translate, type Body, type ChatApi } from './translate.ts';
 
 /** A code sample in one language. */
@@ -59,10 +49,8 @@ function samplesIn(api: Api, { baseUrl, key, request: body }: Omit<SampleInput, 
     streams: body['stream'] === true,
     many:
       (typeof body['n'] === 'number' && body['n'] > 1) ||
-      (Array.isArray(body['prompt']) && body['prompt'].length > 1) ||
       (api === APIS.embeddings && Array.isArray(body['input']) && body['input'].length > 1),
     tools: Array.isArray(body['tools']) && body['tools'].length > 0,
-    usageApart: readField(body['stream_options'], 'include_usage') === true,
   };
   return [
     {
@@ -84,14 +72,13 @@ type Fields = readonly (readonly [string, unknown])[];
 /** How the official client of an API is used. */
 interface Api {
   path: string;
-  client: 'openai' | 'anthropic';
+  client: keyof typeof CLIENTS;
   method: string;
   /** The variable for a response that is not a stream. */
   whole: string;
   /** The fields that both clients know, including older versions. */
   fields: ReadonlySet<string>;
-  python: (printed: Printed) => string[];
-  typescript: (printed: Printed) => string[];
+  printings: Printings;
 }
 
 interface ClientCall extends Printed {
@@ -102,69 +89,16 @@ interface ClientCall extends Printed {
   others: Fields;
 }
 
-const BOTH = [
-  'model',
-  'stream',
-  'stream_options',
-  'max_tokens',
-  'temperature',
-  'top_p',
-  'seed',
-  'presence_penalty',
-  'frequency_penalty',
-  'logit_bias',
-  'stop',
-  'n',
-  'logprobs',
-  'user',
-];
-const CHAT_FIELDS = new Set([
-  ...BOTH,
-  'messages',
-  'max_completion_tokens',
-  'top_logprobs',
-  'response_format',
-  'metadata',
-  'store',
-  'service_tier',
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'reasoning_effort',
-]);
-const TEXT_FIELDS = new Set([...BOTH, 'prompt', 'echo', 'best_of', 'suffix']);
-const RESPONSES_FIELDS = new Set([
-  'model',
-  'instructions',
-  'input',
-  'stream',
-  'max_output_tokens',
-  'temperature',
-  'top_p',
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'reasoning',
-  'text',
-  'include',
-  'top_logprobs',
-  'metadata',
-  'user',
-]);
-const MESSAGES_FIELDS = new Set([
-  'model',
-  'max_tokens',
-  'system',
-  'messages',
-  'stream',
-  'stop_sequences',
-  'tools',
-  'tool_choice',
-  'output_config',
-  'metadata',
-]);
+const CLIENTS = {
+  openai: { python: ['openai', 'OpenAI'], typescript: ['openai', 'OpenAI'] },
+  anthropic: { python: ['anthropic', 'Anthropic'], typescript: ['@anthropic-ai/sdk', 'Anthropic'] },
+} as const;
 
-const EMBEDDINGS_FIELDS = new Set(['model', 'input', 'dimensions', 'user']);
+const words = (text: string): string[] => text.split(/\s+/);
+
+const COMPLETION = words(
+  'model stream stream_options max_tokens temperature top_p seed presence_penalty frequency_penalty logit_bias stop n logprobs user',
+);
 
 const APIS: Readonly<Record<ChatApi | 'text' | 'embeddings', Api>> = {
   chat: {
@@ -172,71 +106,68 @@ const APIS: Readonly<Record<ChatApi | 'text' | 'embeddings', Api>> = {
     client: 'openai',
     method: 'chat.completions.create',
     whole: 'completion',
-    fields: CHAT_FIELDS,
-    python: (printed) => pythonPrint({ ...printed, chat: true }),
-    typescript: (printed) => typescriptPrint({ ...printed, chat: true }),
+    fields: new Set([
+      ...COMPLETION,
+      ...words(`messages max_completion_tokens top_logprobs response_format metadata store service_tier
+        tools tool_choice parallel_tool_calls reasoning_effort`),
+    ]),
+    printings: CHAT,
   },
   text: {
     path: '/v1/completions',
     client: 'openai',
     method: 'completions.create',
     whole: 'completion',
-    fields: TEXT_FIELDS,
-    python: (printed) => pythonPrint({ ...printed, chat: false }),
-    typescript: (printed) => typescriptPrint({ ...printed, chat: false }),
+    fields: new Set([...COMPLETION, 'prompt', 'echo', 'best_of', 'suffix']),
+    printings: TEXT,
   },
   responses: {
     path: '/v1/responses',
     client: 'openai',
     method: 'responses.create',
     whole: 'response',
-    fields: RESPONSES_FIELDS,
-    python: pythonPrintResponse,
-    typescript: typescriptPrintResponse,
+    fields: new Set(
+      words(`model instructions input stream max_output_tokens temperature top_p tools tool_choice
+        parallel_tool_calls reasoning text include top_logprobs metadata user`),
+    ),
+    printings: RESPONSE,
   },
   messages: {
     path: '/v1/messages',
     client: 'anthropic',
     method: 'messages.create',
     whole: 'message',
-    fields: MESSAGES_FIELDS,
-    python: pythonPrintMessage,
-    typescript: typescriptPrintMessage,
+    fields: new Set(
+      words(
+        'model max_tokens system messages stream stop_sequences tools tool_choice output_config metadata',
+      ),
+    ),
+    printings: MESSAGE,
   },
   embeddings: {
     path: '/v1/embeddings',
     client: 'openai',
     method: 'embeddings.create',
     whole: 'response',
-    fields: EMBEDDINGS_FIELDS,
-    python: pythonPrintEmbeddings,
-    typescript: typescriptPrintEmbeddings,
+    fields: new Set(['model', 'input', 'dimensions', 'user']),
+    printings: EMBEDDINGS,
   },
 };
 
-const CLIENTS = {
-  openai: { python: ['openai', 'OpenAI'], typescript: ['openai', 'OpenAI'] },
-  anthropic: { python: ['anthropic', 'Anthropic'], typescript: ['@anthropic-ai/sdk', 'Anthropic'] },
-} as const;
-
 function python(call: ClientCall): string {
-  const [library, client] = CLIENTS[call.api.client].python;
-  const variable = variableOf(call.key);
-  const key = variable === null ? PYTHON.string(call.key) : `os.environ[${PYTHON.string(variable)}]`;
-  const fields = call.named.map(([name, value]) => argument(`${name}=`, value));
-  if (call.others.length > 0) fields.push(argument('extra_body=', Object.fromEntries(call.others)));
-  const result = call.streams ? 'stream' : call.api.whole;
-  return [
-    ...(variable === null ? [] : ['import os']),
-    `from ${library} import ${client}`,
-    '',
-    `client = ${client}(base_url=${PYTHON.string(call.base)}, api_key=${key})`,
-    '',
-    `${result} = client.${call.api.method}(`,
-    ...fields,
-    ')',
-    ...call.api.python(call),
-  ].join('\n');
+  const { api, base, key, named, others, streams } = call;
+  const [library, client] = CLIENTS[api.client].python;
+  const variable = variableOf(key);
+  const fields = named.map(([name, value]) => argument(`${name}=`, value));
+  if (others.length > 0) fields.push(argument('extra_body=', Object.fromEntries(others)));
+  return `${variable === null ? '' : 'import os\n'}from ${library} import ${client}
+
+client = ${client}(base_url=${PYTHON.string(base)}, api_key=${variable === null ? PYTHON.string(key) : `os.environ[${PYTHON.string(variable)}]`})
+
+${streams ? 'stream' : api.whole} = client.${api.method}(
+${fields.join('\n')}
+)
+${printOf(api.printings.python, call)}`;
 }
 
 function argument(start: string, value: unknown): string {
@@ -244,34 +175,29 @@ function argument(start: string, value: unknown): string {
 }
 
 function typescript(call: ClientCall): string {
-  const [library, client] = CLIENTS[call.api.client].typescript;
-  const variable = variableOf(call.key);
-  const key = variable === null ? TYPESCRIPT.string(call.key) : `process.env.${variable}`;
-  const fields = call.named.map(([name, value]) => {
+  const { api, base, key, named, others, streams } = call;
+  const [library, client] = CLIENTS[api.client].typescript;
+  const variable = variableOf(key);
+  const fields = named.map(([name, value]) => {
     const start = TYPESCRIPT.key(name);
     return `  ${start}${literal(value, TYPESCRIPT, 1, 3 + start.length)}${assertionOf(name, value)},`;
   });
-  if (call.others.length > 0) {
+  if (others.length > 0) {
     // The client's types reject unknown fields in an object literal, but not in a spread.
-    fields.push(
-      "  // Not in the client's types:",
-      `  ...${literal(Object.fromEntries(call.others), TYPESCRIPT, 1, 6)},`,
-    );
+    fields.push("  // Not in the client's types:");
+    fields.push(`  ...${literal(Object.fromEntries(others), TYPESCRIPT, 1, 6)},`);
   }
-  const result = call.streams ? 'stream' : call.api.whole;
-  return [
-    `import ${client} from '${library}';`,
-    '',
-    `const client = new ${client}({`,
-    `  baseURL: ${TYPESCRIPT.string(call.base)},`,
-    `  apiKey: ${key},`,
-    '});',
-    '',
-    `const ${result} = await client.${call.api.method}({`,
-    ...fields,
-    '});',
-    ...call.api.typescript(call),
-  ].join('\n');
+  return `import ${client} from '${library}';
+
+const client = new ${client}({
+  baseURL: ${TYPESCRIPT.string(base)},
+  apiKey: ${variable === null ? TYPESCRIPT.string(key) : `process.env.${variable}`},
+});
+
+const ${streams ? 'stream' : api.whole} = await client.${api.method}({
+${fields.join('\n')}
+});
+${printOf(api.printings.typescript, call)}`;
 }
 
 /** Returns a type assertion for reasoning, which the client's types reject in an object literal. */
