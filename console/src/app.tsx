@@ -13,8 +13,9 @@ import { PAGES } from './pages.tsx';
 import { ConnectionProvider } from './state/connection.tsx';
 import { ConnectionBanner } from './shell/connection-banner.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
-import { isSignedIn, SessionProvider, type SignedIn } from './state/session.tsx';
+import { isDocumentOf, isSignedIn, SessionProvider, type SignedIn } from './state/session.tsx';
 import { Shell } from './shell/shell.tsx';
+import { deleteOfOthers } from './state/user-storage.ts';
 
 /** Routes to the page of the current path. */
 export function App() {
@@ -49,8 +50,7 @@ function SignedInPages() {
   const search = useSearch();
   const session = read.data;
   if (session !== undefined && isSignedIn(session) && session !== shown) {
-    // All cached data is of the other user.
-    if (shown !== null && shown.user.id !== session.user.id) return <Reload />;
+    if (!isDocumentOf(session.user.id)) return <Reload />;
     setShown(session);
   }
   if (shown === null) {
@@ -94,6 +94,7 @@ function Pages({ session, banner }: { session: SignedIn; banner: ReactNode }) {
   const { user } = session;
   const [path] = useLocation();
   useEffect(forgetFirstKey, []);
+  useEffect(() => deleteOfOthers(user.id), [user.id]);
   return (
     <SessionProvider session={session}>
       <OverlayHost key={user.id}>

@@ -54,7 +54,7 @@ async function nextSteps(service: Service): Promise<string[]> {
   if (await service.hasOperator()) return [`Console: ${service.url}`];
   const link = process.stdout.isTTY ? await service.createSetupLink() : null;
   if (link !== null) {
-    return ['Open this link within 60 minutes to create your admin account and first API key:', '', link];
+    return ['Open this link within 60 minutes to create your user and first API key:', '', link];
   }
   return [
     `Console: ${service.url}`,

@@ -18,7 +18,7 @@ import type { UserSession } from './sessions.ts';
 import { assertSharedKeys } from './stored-secrets.ts';
 import { userActor, type BrowserRequest } from './browser-request.ts';
 
-/** A change that a signed-in user makes to their own user account. */
+/** A change that a signed-in user makes to their own user. */
 interface OwnChange {
   identity: Identity;
   request: BrowserRequest;

@@ -1,7 +1,6 @@
-/** Tests without a browser: paths to return to after sign-in, password strength and device names. */
+/** Tests without a browser: paths to return to after sign-in, and device names. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { strengthOf } from '../../console/src/components/password-strength.ts';
 import { deviceOf } from '../../console/src/pages/settings/device.ts';
 import { returnPath } from '../../console/src/pages/sign-in/return-path.ts';
 
@@ -27,23 +26,6 @@ test('sign-in does not return to other sites', () => {
     'javascript:alert(1)',
   ];
   for (const wanted of elsewhere) assert.equal(returnPath(wanted), '/', String(wanted));
-});
-
-test('password strength counts length, except for sequences, repetitions and personal words', () => {
-  const known = ['Zoë Lindqvist', 'zoe@acme.example'];
-  const levelOf = (password: string) => strengthOf(password, known).level;
-  assert.deepEqual(strengthOf('short', known), { level: 0, word: '5 more characters' });
-  for (const weak of [
-    '1234567890',
-    'passwordpassword',
-    'aaaaaaaaaaaaaa',
-    'zoe.lindqvist1',
-    'qwertyuiop123',
-  ]) {
-    assert.equal(levelOf(weak), 1, weak);
-  }
-  assert.ok(levelOf('hunterbook') < levelOf('hunterbook of a moth'));
-  assert.equal(levelOf('correct horse battery staple'), 4);
 });
 
 test('a session is named after its browser and system', () => {

@@ -1,4 +1,4 @@
-/** Setup of a new service: admin account, first key and first request; then the lifecycle of that key. */
+/** Setup of a new service: first user, first key and first request; then the lifecycle of that key. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import OpenAI, { AuthenticationError } from 'openai';
@@ -52,7 +52,7 @@ describe('the first run', SKIP, () => {
     assert.deepEqual(await axe(stranger.page), []);
   });
 
-  test('the link creates the admin account, and the token is removed from the URL', async () => {
+  test('the link creates the first user, and the token is removed from the URL', async () => {
     await page.goto(link);
     await page.getByLabel('Name').waitFor();
     assert.deepEqual(await axe(page), []);
@@ -80,11 +80,16 @@ describe('the first run', SKIP, () => {
     assert.deepEqual(await axe(page), []);
   });
 
-  test('a reload in the middle of the setup keeps the key and the step', async () => {
+  test('a reload in the middle of the setup, and the link in this or a new tab, keep the key and the step', async () => {
     await page.reload();
     assert.equal(await page.getByRole('region', { name: 'API key' }).innerText(), key);
     await page.goto(link);
     assert.equal(await page.getByRole('region', { name: 'API key' }).innerText(), key);
+    // A terminal opens the link in a new tab.
+    const other = await visitor.context.newPage();
+    await other.goto(link);
+    assert.equal(await other.getByRole('region', { name: 'API key' }).innerText(), key);
+    await other.close();
     await page.getByRole('button', { name: 'Continue' }).click();
     await page.getByRole('heading', { name: 'Send your first request' }).waitFor();
     await page.reload();

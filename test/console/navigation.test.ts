@@ -4,6 +4,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { until } from '../harness.ts';
 import { forgetSession, WITH_BROWSER, type Visitor } from './browser.ts';
+import { OPERATOR } from '../operator.ts';
 import { post, userId } from './service.ts';
 import { newKey, openStage, signInOn, type Stage } from './stage.ts';
 
@@ -252,11 +253,16 @@ describe('navigation', WITH_BROWSER, () => {
     const { page } = visitor;
     const background = () =>
       page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
-    await page.goto('/settings?tab=appearance');
-    await page.getByRole('radio', { name: 'Light' }).click();
+    const choose = async (next: string) => {
+      await page.getByRole('button', { name: new RegExp(OPERATOR.email) }).click();
+      await page.getByRole('menuitem', { name: /^Appearance/ }).click();
+      await page.locator(`html[data-theme="${next}"]`).waitFor();
+    };
+    await page.goto('/members');
+    // From the scheme of the device.
+    await choose('light');
     const light = await background();
-    await page.getByRole('radio', { name: 'Dark' }).click();
-    await page.locator('html[data-theme="dark"]').waitFor();
+    await choose('dark');
     // Blocks all scripts except the one that sets the color scheme.
     await page.route('**/assets/**.js', (route) => route.abort());
     await page.reload();

@@ -57,7 +57,7 @@ const OPERATOR_PATHS = [
 const ACTIONS: readonly (readonly [path: string, ...names: RegExp[]])[] = [
   ['/keys?create=1', /^Admin key/],
   ['/models', /^Add model/, /^Manage/],
-  ['/members', /^Invite member/, /^Remove/, /^Role of/],
+  ['/members', /^Invite member/, /^Remove/],
 ];
 
 describe('the console as a member', WITH_BROWSER, () => {

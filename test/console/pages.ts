@@ -72,7 +72,6 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'settings', path: '/settings', by: 'operator' },
   { name: 'settings-security', path: '/settings?tab=security', by: 'operator' },
   { name: 'settings-sessions', path: '/settings?tab=sessions', by: 'operator' },
-  { name: 'settings-appearance', path: '/settings?tab=appearance', by: 'operator' },
   { name: 'docs', path: '/docs', by: 'operator' },
   { name: 'docs-operation', path: '/docs/createChatCompletion', by: 'operator' },
   { name: 'guide', path: '/docs/guide/limits', by: 'operator' },

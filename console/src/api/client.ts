@@ -26,7 +26,7 @@ export type Arguments<Op extends Operation> = { [Part in PartOf<Op>]: Contract[O
 export class ApiError extends Error {
   /** HTTP status; 0: no response. */
   readonly status: number;
-  /** Code from docs/errors.md; `unreachable`: no response. */
+  /** Code from docs/errors.md; `unreachable`: no response; `timeout`: no response in time. */
   readonly code: string;
   /** API name of the invalid field. */
   readonly param: string | null;
@@ -63,24 +63,25 @@ export async function call<Op extends Operation>(
   operation: Op,
   given: Arguments<Op> | undefined,
   signal?: AbortSignal,
-  readTimeoutMs = 30_000,
+  readTimeoutMs = 20_000,
 ): Promise<ResponseOf<Op>> {
   const [method = '', path = ''] = ROUTES[operation].split(' ');
   // The compiler cannot resolve the conditional types above for a generic operation.
   const { params, query, body } = (given ?? {}) as Parts;
-  const limits = [signal, method === 'GET' ? AbortSignal.timeout(readTimeoutMs) : undefined];
+  const timeout = method === 'GET' ? AbortSignal.timeout(readTimeoutMs) : undefined;
   try {
     const response = await fetch(addressOf(path, params, query), {
       method,
       headers: body === undefined ? {} : { 'content-type': 'application/json' },
       body: body === undefined ? null : JSON.stringify(body),
-      signal: AbortSignal.any(limits.filter((limit) => limit !== undefined)),
+      signal: AbortSignal.any([signal, timeout].filter((one) => one !== undefined)),
       credentials: 'same-origin',
     });
     if (!response.ok) throw await faultOf(response);
     return (await response.json()) as ResponseOf<Op>; // The service's tests compare its responses with the contract.
   } catch (error) {
     signal?.throwIfAborted();
+    if (timeout?.aborted) throw timedOut(readTimeoutMs, error);
     if (!(error instanceof ApiError)) throw unreachable(error);
     throw isSessionEnd(error) ? sessionEnded(error) : error;
   }
@@ -134,8 +135,9 @@ export const isSessionEnd = ({ status, code }: ApiError): boolean =>
 export const isOutcomeUnknown = ({ status, code }: ApiError): boolean =>
   status === 0 || (status >= 500 && code === 'unreadable');
 
-/** The service's own message is about API keys. */
-function sessionEnded({ status, code, requestId, cause }: ApiError): ApiError {
+/** The error of a request without a session. The service's own message is about API keys. */
+export function sessionEnded(refusal?: ApiError): ApiError {
+  const { status, code, requestId, cause } = refusal ?? { status: 401, code: 'sign_in_required' };
   return new ApiError('Your session has ended. Sign in again.', { status, code, requestId, cause });
 }
 
@@ -153,6 +155,14 @@ export function unreachable(cause: unknown): ApiError {
   return new ApiError('Could not reach the service. Check your connection and that the service is running.', {
     status: 0,
     code: 'unreachable',
+    cause,
+  });
+}
+
+function timedOut(afterMs: number, cause: unknown): ApiError {
+  return new ApiError(`The service did not respond within ${afterMs / 1000} seconds. Try again.`, {
+    status: 0,
+    code: 'timeout',
     cause,
   });
 }

@@ -149,7 +149,7 @@ const TITLES: Readonly<Record<string, string>> = {
   finishProviderSignIn: 'Complete sign-in with provider',
   forgotPassword: 'Send password reset link',
   changeMe: 'Update your profile',
-  deleteMe: 'Delete your user account',
+  deleteMe: 'Delete your user',
   beginTwoFactor: 'Begin two-factor setup',
   endTwoFactor: 'Disable two-factor authentication',
   confirmTwoFactor: 'Enable two-factor authentication',

@@ -29,6 +29,7 @@ import {
   type PageOf,
   type ResponseOf,
 } from './client.ts';
+import { noteSession } from './session.ts';
 
 // Not in a timer, which the second click of a double click can precede: a button must be disabled by then.
 notifyManager.setScheduler(queueMicrotask);
@@ -42,6 +43,10 @@ export function checkSession(error: Error): void {
 /** The cache of all responses. */
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({
+    onSuccess: (data, { queryKey }) => {
+      // The data of this key.
+      if (queryKey[0] === SESSION[0]) noteSession((data as ResponseOf<'getSession'>).user?.id ?? null);
+    },
     onError: (error, { queryKey }) => queryKey[0] !== SESSION[0] && checkSession(error),
   }),
   mutationCache: new MutationCache({ onError: checkSession }),
@@ -50,8 +55,9 @@ export const queryClient = new QueryClient({
       // Requests of an offline browser fail instead of waiting, because the service may be on the same machine.
       networkMode: 'always',
       staleTime: 5_000,
+      // Not after a timeout: the user has waited long enough.
       retry: (failures, error) =>
-        failures < 2 && error instanceof ApiError && (error.status === 0 || error.status === 503),
+        failures < 2 && error instanceof ApiError && (error.code === 'unreachable' || error.status === 503),
       refetchOnWindowFocus: true,
     },
     mutations: { networkMode: 'always', retry: false },
@@ -146,6 +152,10 @@ function queryOf<Op extends Operation>(
   };
 }
 
+/** Reads the session again, and resolves when the pages have it. Rejects with an `ApiError`. */
+export const readSession = () =>
+  queryClient.fetchQuery({ ...queryOf('getSession', undefined), staleTime: 0 });
+
 /** Calls an endpoint with several sets of arguments. */
 export function useReads<Op extends Operation>(
   operation: Op,
@@ -184,6 +194,8 @@ export function useList<Op extends Paged>(
     getNextPageParam: (last) => last.next_cursor,
     select: ({ pages }) => pages.flatMap(({ data }) => data),
     ...optionsOf(options),
+    // A refetch would load all of the pages again.
+    refetchOnWindowFocus: ({ state }) => !options.still && (state.data?.pages.length ?? 0) <= 1,
   });
   return {
     data: list.data,

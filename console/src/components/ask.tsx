@@ -1,5 +1,5 @@
 import { AlertDialog } from '@base-ui/react/alert-dialog';
-import { useState, type ReactNode } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import { orToast } from '../api/act.ts';
 import { Button } from './button.tsx';
 import { openOverlay } from './overlays.tsx';
@@ -33,6 +33,12 @@ function Confirm({
   close,
 }: Question & { close: (confirmed: boolean) => void }) {
   const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    // Back leaves what the question is about.
+    const withdraw = () => close(false);
+    addEventListener('popstate', withdraw);
+    return () => removeEventListener('popstate', withdraw);
+  });
   const onConfirm = async () => {
     setBusy(true);
     if (run === undefined || (await orToast(run()))) close(true);

@@ -1,4 +1,5 @@
-import type { ComponentProps, ReactNode } from 'react';
+import { useState, type ComponentProps, type MouseEvent, type ReactNode } from 'react';
+import { orToast } from '../api/act.ts';
 import { Link } from './link.tsx';
 import { classNames } from './class-names.ts';
 import { Spinner } from './spinner.tsx';
@@ -33,9 +34,15 @@ function buttonClasses({ kind = 'plain', size = 'medium' }: ButtonStyle): string
   );
 }
 
-type ButtonProps = ComponentProps<'button'> & ButtonStyle & { busy?: boolean; icon?: ReactNode };
+type ButtonProps = Omit<ComponentProps<'button'>, 'onClick'> &
+  ButtonStyle & {
+    busy?: boolean;
+    icon?: ReactNode;
+    /** May return a promise: the button is busy until it settles, and shows its error as a toast. */
+    onClick?: ((event: MouseEvent<HTMLButtonElement>) => unknown) | undefined;
+  };
 
-/** A text button. While `busy` it shows a spinner and is disabled. */
+/** A text button. While `busy` it shows a spinner, keeps the focus and does nothing. */
 export function Button({
   kind,
   size,
@@ -43,18 +50,33 @@ export function Button({
   icon,
   className,
   children,
-  disabled,
+  onClick,
   ...rest
 }: ButtonProps) {
+  const [running, setRunning] = useState(false);
+  const isBusy = busy || running;
+  const run = async (event: MouseEvent<HTMLButtonElement>) => {
+    if (isBusy) {
+      // A submit button does not submit its form either.
+      event.preventDefault();
+      return;
+    }
+    const result = onClick?.(event);
+    if (!(result instanceof Promise)) return;
+    setRunning(true);
+    await orToast(result);
+    setRunning(false);
+  };
   return (
     <button
       type="button"
       className={classNames(buttonClasses({ kind, size }), className)}
-      disabled={disabled || busy}
-      aria-busy={busy || undefined}
+      aria-disabled={isBusy || undefined}
+      aria-busy={isBusy || undefined}
       {...rest}
+      onClick={(event) => void run(event)}
     >
-      {busy ? <Spinner /> : icon}
+      {isBusy ? <Spinner /> : icon}
       {children}
     </button>
   );

@@ -1,10 +1,9 @@
-import { useEffect, useId, useRef, useState, type ReactNode } from 'react';
-import { ApiError } from '../api/client.ts';
-import { notify } from '../notify.ts';
+import { useId, useState, type ReactNode } from 'react';
+import type { ApiError } from '../api/client.ts';
 import { confirm } from './ask.tsx';
 import { Dialog, FormActions } from './dialog.tsx';
 import type { FieldErrors } from './field-errors.ts';
-import { Form, FormError } from './form.tsx';
+import { Form, FormError, useSubmit } from './form.tsx';
 
 interface EditDialogProps<Draft extends object> {
   title: ReactNode;
@@ -28,6 +27,8 @@ interface EditDialogProps<Draft extends object> {
   submit: (draft: Draft, changed: Partial<Draft>) => Promise<unknown>;
   /** Called after success, and when the user leaves; what was typed is then only dropped after a question. */
   onClose: () => void;
+  /** Drops what was typed without a question, such as a password. */
+  disposable?: boolean;
   /** Shows an error that is not about a field. Default: its message. */
   failure?: (error: ApiError) => ReactNode;
   children: (draft: Draft, set: (values: Partial<Draft>) => void) => ReactNode;
@@ -46,22 +47,18 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
     check,
     submit,
     onClose,
+    disposable = false,
   } = props;
   const form = useId();
   const [initial] = useState(props.initial);
   const [draft, setDraft] = useState(initial);
   const [errors, setErrors] = useState<FieldErrors>({});
-  const [error, setError] = useState<ApiError | null>(null);
-  const [busy, setBusy] = useState(false);
+  const { busy, error, submit: run } = useSubmit();
   const changed = changesOf(initial, draft);
-  const isOpen = useRef(true);
-  useEffect(() => {
-    isOpen.current = true;
-    return () => void (isOpen.current = false);
-  }, []);
   const leave = async () => {
     const isKept =
       !busy &&
+      !disposable &&
       Object.keys(changed).length > 0 &&
       !(await confirm({
         title: 'Discard what you entered?',
@@ -74,18 +71,7 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
     const invalid = check?.(draft) ?? {};
     setErrors(invalid);
     if (Object.keys(invalid).length > 0) return;
-    setBusy(true);
-    setError(null);
-    try {
-      await submit(draft, changed);
-      if (isOpen.current) onClose();
-    } catch (thrown) {
-      if (!(thrown instanceof ApiError)) throw thrown;
-      if (isOpen.current) setError(thrown);
-      else notify.error(thrown.message);
-    } finally {
-      setBusy(false);
-    }
+    if (await run(() => submit(draft, changed))) onClose();
   };
   return (
     <Dialog

@@ -3,13 +3,16 @@ import {
   createContext,
   useCallback,
   useContext,
+  useEffect,
   useLayoutEffect,
   useMemo,
+  useRef,
   useState,
   type ReactNode,
 } from 'react';
 import { flushSync } from 'react-dom';
-import type { ApiError } from '../api/client.ts';
+import { ApiError } from '../api/client.ts';
+import { notify } from '../notify.ts';
 import { CodeText } from './code-text.tsx';
 import { isAbout, type FieldErrors } from './field-errors.ts';
 import { Notice } from './states.tsx';
@@ -76,6 +79,42 @@ export function Form({
       </Base>
     </Context>
   );
+}
+
+/** The submission of a form. */
+export function useSubmit(): {
+  busy: boolean;
+  error: ApiError | null;
+  /**
+   * Makes the change, unless one is being made. Resolves to whether it succeeded and the form is still shown. `error` says
+   * why not, or a toast, if the form is gone.
+   */
+  submit: (change: () => Promise<unknown>) => Promise<boolean>;
+} {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const isShown = useRef(true);
+  useEffect(() => {
+    isShown.current = true;
+    return () => void (isShown.current = false);
+  }, []);
+  const submit = async (change: () => Promise<unknown>): Promise<boolean> => {
+    if (busy) return false;
+    setBusy(true);
+    setError(null);
+    try {
+      await change();
+      return isShown.current;
+    } catch (thrown) {
+      if (!(thrown instanceof ApiError)) throw thrown;
+      if (isShown.current) setError(thrown);
+      else notify.error(thrown.message);
+      return false;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { busy, error, submit };
 }
 
 /** Tells the form around a field that the field shows the errors about a parameter. */

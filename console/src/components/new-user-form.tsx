@@ -60,7 +60,6 @@ export function NewUserForm({ email: fixed, action, busy, error, onSubmit }: New
       <NewPasswordField
         name="password"
         label="Password"
-        known={[name, email]}
         value={password}
         onChange={(event) => setPassword(event.target.value)}
       />

@@ -22,7 +22,7 @@ export function Page({ title, parent, hint, actions, wide = false, fill = false,
   }, [title]);
   if (fill) {
     return (
-      <div data-fill="" className="flex h-[calc(100dvh-3.5rem)] min-h-96 flex-col lg:h-dvh">
+      <div data-fill="" className="flex min-h-0 flex-1 flex-col">
         <header className="flex min-h-12 flex-wrap items-center gap-x-4 gap-y-2 border-b border-line bg-surface px-4 py-2 sm:min-h-14 sm:px-6 lg:pr-5 lg:pl-8">
           {/* The content has the screen of a phone. */}
           <h1 className="text-base font-semibold tracking-tight text-ink max-sm:sr-only">{title}</h1>

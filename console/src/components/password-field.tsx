@@ -5,7 +5,6 @@ import { IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
 import { Field } from './field.tsx';
 import { INPUT } from './input.ts';
-import { strengthOf } from './password-strength.ts';
 
 type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className' | 'type' | 'name'> & {
   /** As of a `Field`. */
@@ -48,36 +47,9 @@ export function PasswordField({ name, label, aside, hint, ...input }: PasswordFi
   );
 }
 
-const BARS = ['bg-bad', 'bg-bad', 'bg-warn', 'bg-good', 'bg-good'];
-
-/** An input for a new password with a strength meter. */
-export function NewPasswordField({
-  known,
-  ...field
-}: Omit<PasswordFieldProps, 'hint' | 'value'> & {
-  value: string;
-  /** Personal words, such as name and email, that make a password weak. */
-  known: readonly string[];
-}) {
-  const { level, word } = strengthOf(field.value, known);
+/** An input for a new password. */
+export function NewPasswordField(field: Omit<PasswordFieldProps, 'hint'>) {
   return (
-    <PasswordField
-      autoComplete="new-password"
-      minLength={10}
-      {...field}
-      hint={
-        <span className="flex items-center gap-3">
-          <span className="flex w-24 shrink-0 gap-1" aria-hidden="true">
-            {[1, 2, 3, 4].map((bar) => (
-              <span
-                key={bar}
-                className={`h-1 flex-1 rounded-full transition-colors ${bar <= level ? BARS[level] : 'bg-hover'}`}
-              />
-            ))}
-          </span>
-          <span aria-live="polite">{word}</span>
-        </span>
-      }
-    />
+    <PasswordField autoComplete="new-password" minLength={10} hint="At least 10 characters" {...field} />
   );
 }

@@ -1,7 +1,9 @@
+import { TriangleAlert } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { useLeaveWarning } from '../state/leave-warning.ts';
+import { confirm } from './ask.tsx';
 import { Button } from './button.tsx';
-import { Confirm } from './confirm.tsx';
+import { CopyButton } from './copy.tsx';
 import { Dialog } from './dialog.tsx';
 
 interface SecretDialogProps {
@@ -21,10 +23,16 @@ interface SecretDialogProps {
 export function SecretDialog(props: SecretDialogProps) {
   const { title, hint, what, ifLost, size = 'small', onClose, children } = props;
   const [copied, setCopied] = useState(false);
-  const [asking, setAsking] = useState(false);
   useLeaveWarning(!copied);
   const noteCopied = () => setCopied(true);
-  const close = () => (copied ? onClose() : setAsking(true));
+  const close = async () => {
+    const question = {
+      title: `Close without copying the ${what}?`,
+      action: 'Close',
+      children: <p>{ifLost}</p>,
+    };
+    if (copied || (await confirm(question))) onClose();
+  };
   return (
     <Dialog
       open
@@ -32,24 +40,54 @@ export function SecretDialog(props: SecretDialogProps) {
       size={size}
       title={title}
       hint={hint}
-      onClose={close}
+      onClose={() => void close()}
       actions={
-        <Button kind="primary" onClick={close}>
+        <Button kind="primary" onClick={() => void close()}>
           Done
         </Button>
       }
     >
       {/* Also detects a manual copy of the selected text. */}
       <div onCopy={noteCopied}>{children(noteCopied)}</div>
-      <Confirm
-        open={asking}
-        onClose={() => setAsking(false)}
-        title={`Close without copying the ${what}?`}
-        action="Close"
-        onConfirm={onClose}
-      >
-        <p>{ifLost}</p>
-      </Confirm>
     </Dialog>
+  );
+}
+
+/** Shows a secret that cannot be shown again, with a copy button and a warning. */
+export function OneTimeSecret({
+  text,
+  what,
+  label,
+  onCopied,
+  children,
+}: {
+  text: string;
+  /** Name of the copied value, such as "link". */
+  what: string;
+  /** Accessible name of the text. */
+  label: string;
+  /** Called after the text was copied. */
+  onCopied?: () => void;
+  /** The warning. */
+  children: ReactNode;
+}) {
+  return (
+    <div className="overflow-hidden rounded-xl border border-line">
+      <div className="flex flex-wrap items-center gap-3 bg-sunken p-3 sm:flex-nowrap">
+        <code
+          role="region"
+          aria-label={label}
+          tabIndex={0}
+          className="min-w-0 flex-1 basis-full rounded-md px-1 font-mono text-xs leading-5 break-all select-all sm:basis-auto"
+        >
+          {text}
+        </code>
+        <CopyButton text={text} what={what} labeled onCopied={onCopied} />
+      </div>
+      <p className="flex items-start gap-2.5 border-t border-line bg-warn-soft px-4 py-3 text-xs leading-5 text-ink-2">
+        <TriangleAlert className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden="true" />
+        <span>{children}</span>
+      </p>
+    </div>
   );
 }

@@ -1,9 +1,9 @@
-import { useState } from 'react';
+import { act } from '../api/act.ts';
 import type { ItemOf } from '../api/client.ts';
-import { useAction, useList } from '../api/queries.ts';
+import { useList } from '../api/queries.ts';
+import { confirm } from '../components/ask.tsx';
 import { Button } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
-import { Confirm } from '../components/confirm.tsx';
 import { Loaded } from '../components/loaded.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
@@ -40,33 +40,34 @@ const COLUMNS: readonly Column<Invitation>[] = [
     from: 'sm',
     cell: ({ expires_at }) => <Time at={expires_at} relative />,
   },
-];
-
-function withdrawColumn(onWithdraw: (invitation: Invitation) => void): Column<Invitation> {
-  return {
+  {
     name: 'actions',
     heading: 'Actions',
     isControl: true,
-    cell: (invitation) => (
+    cell: ({ id, email }) => (
       <Button
         size="small"
-        aria-label={`Withdraw invitation for ${invitation.email}`}
-        onClick={() => onWithdraw(invitation)}
+        aria-label={`Withdraw invitation for ${email}`}
+        onClick={() =>
+          void confirm({
+            title: 'Withdraw this invitation?',
+            action: 'Withdraw invitation',
+            run: () => act('withdrawInvitation', { params: { id } }, { done: 'Invitation withdrawn' }),
+            children: (
+              <p>The invitation link for {email} stops working. You can invite them again at any time.</p>
+            ),
+          })
+        }
       >
         Withdraw
       </Button>
     ),
-  };
-}
+  },
+];
 
 /** Pending invitations of an account. Hidden if there are none. */
 export function InvitationsCard({ accountId }: { accountId: string }) {
   const invitations = useList('listInvitations', { query: { account_id: accountId } });
-  const [withdrawn, setWithdrawn] = useState<Invitation | null>(null);
-  const withdraw = useAction('withdrawInvitation', {
-    changes: ['listInvitations'],
-    done: 'Invitation withdrawn',
-  });
   const { data, error } = invitations;
   if ((data === undefined && error === null) || data?.length === 0) return null;
   return (
@@ -78,33 +79,13 @@ export function InvitationsCard({ accountId }: { accountId: string }) {
       <Loaded query={invitations}>
         {(loaded) => (
           <>
-            <Table
-              label="Pending invitations"
-              columns={[...COLUMNS, withdrawColumn(setWithdrawn)]}
-              rows={loaded}
-              keyOf={({ id }) => id}
-            />
+            <Table label="Pending invitations" columns={COLUMNS} rows={loaded} keyOf={({ id }) => id} />
             {invitations.hasMore && (
               <ListFooter shown={loaded.length} what="invitations" rest={invitations} />
             )}
           </>
         )}
       </Loaded>
-      <Confirm
-        open={withdrawn !== null}
-        onClose={() => setWithdrawn(null)}
-        title="Withdraw this invitation?"
-        action="Withdraw invitation"
-        request={withdraw}
-        onConfirm={() => {
-          if (withdrawn !== null)
-            withdraw.mutate({ params: { id: withdrawn.id } }, { onSuccess: () => setWithdrawn(null) });
-        }}
-      >
-        <p>
-          The invitation link for {withdrawn?.email} stops working. You can invite them again at any time.
-        </p>
-      </Confirm>
     </Card>
   );
 }

@@ -3,8 +3,7 @@ import type { ResponseOf } from '../api/client.ts';
 import { EditDialog } from '../components/edit-dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
 import { Select } from '../components/select.tsx';
-import { OneTimeSecret } from '../components/one-time-secret.tsx';
-import { SecretDialog } from '../components/secret-dialog.tsx';
+import { OneTimeSecret, SecretDialog } from '../components/secret-dialog.tsx';
 import { Time } from '../components/time.tsx';
 import { openOverlay } from '../components/overlays.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
@@ -28,7 +27,14 @@ export function InviteDialog({ account, role = 'member', cancel = 'Cancel', onCl
       cancel={cancel}
       initial={{ email: '', role }}
       submit={async (wanted) => {
-        const created = await act('createInvitation', { body: { account_id: account.id, ...wanted } });
+        const created = await act(
+          'createInvitation',
+          { body: { account_id: account.id, ...wanted } },
+          {
+            ifLost:
+              'No response arrived, so the invitation link is lost. Invite the user again, which replaces it.',
+          },
+        );
         void openOverlay((close) => <InvitationLink account={account} created={created} onClose={close} />);
       }}
       onClose={onClose}

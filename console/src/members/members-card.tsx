@@ -1,20 +1,19 @@
 import { UserMinus, Users } from 'lucide-react';
-import { useState } from 'react';
+import { act, orToast } from '../api/act.ts';
 import type { ItemOf } from '../api/client.ts';
-import { useAction, useList } from '../api/queries.ts';
+import { useList } from '../api/queries.ts';
+import { confirm } from '../components/ask.tsx';
 import { Badge } from '../components/badge.tsx';
 import { IconButton } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
-import { Confirm } from '../components/confirm.tsx';
-import { Select } from '../components/select.tsx';
 import { Loaded } from '../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../components/states.tsx';
 import { ListFooter, Table, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { UserEmail } from '../components/user-email.tsx';
 import { notify } from '../notify.ts';
-import { useSession } from '../state/session.tsx';
-import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
+import { useSession, type SignedIn } from '../state/session.tsx';
+import { ROLES } from './roles.ts';
 
 type Member = ItemOf<'listMembers'>;
 
@@ -40,24 +39,6 @@ const SINCE: Column<Member> = {
   from: 'sm',
   cell: ({ created_at }) => <Time at={created_at} relative />,
 };
-
-function roleColumn(onChange: (member: Member, role: Role) => void): Column<Member> {
-  return {
-    name: 'role',
-    heading: 'Role',
-    value: ({ role }) => ROLES[role].label,
-    cell: (member) => (
-      <Select
-        small
-        label={`Role of ${member.user.name}`}
-        className="w-28"
-        value={member.role}
-        choices={ROLE_CHOICES}
-        onChange={(role) => role !== member.role && onChange(member, role)}
-      />
-    ),
-  };
-}
 
 function removeColumn(onRemove: (member: Member) => void): Column<Member> {
   return {
@@ -87,7 +68,7 @@ function User({ user }: { user: Member['user'] }) {
 
 interface MembersCardProps {
   account: { id: string; name: string };
-  /** The user may change roles and remove members. */
+  /** The user may remove members. */
   editable: boolean;
   /** Has a heading, for pages that show more than the members. */
   titled?: boolean;
@@ -96,11 +77,9 @@ interface MembersCardProps {
 /** The members of an account and their roles. */
 export function MembersCard({ account, editable, titled = false }: MembersCardProps) {
   const members = useList('listMembers', { params: { id: account.id }, query: {} });
-  const [leaving, setLeaving] = useState<Member | null>(null);
-  const [changing, setChanging] = useState<RoleChange | null>(null);
-  const columns = editable
-    ? [USER, roleColumn((member, role) => setChanging({ member, role })), SINCE, removeColumn(setLeaving)]
-    : [USER, ROLE, SINCE];
+  const { user } = useSession();
+  const remove = removeColumn((member) => void removeMember(account, member, user));
+  const columns = editable ? [USER, ROLE, SINCE, remove] : [USER, ROLE, SINCE];
   return (
     <Card {...(titled && { title: 'Members', hint: 'Users with access to this account' })} flush>
       <Loaded
@@ -128,116 +107,35 @@ export function MembersCard({ account, editable, titled = false }: MembersCardPr
           </>
         )}
       </Loaded>
-      <ChangeRole account={account} change={changing} onClose={() => setChanging(null)} />
-      <RemoveMember account={account} member={leaving} onClose={() => setLeaving(null)} />
     </Card>
   );
 }
 
-interface RoleChange {
-  member: Member;
-  role: Role;
-}
-
-interface ChangeRoleProps {
-  account: { id: string; name: string };
-  /** Null: closed. */
-  change: RoleChange | null;
-  onClose: () => void;
-}
-
-function ChangeRole({ account, change, onClose }: ChangeRoleProps) {
-  const { user } = useSession();
-  const restore = useAction('setMember', {
-    changes: ['listMembers', 'getSession'],
-    done: ({ user: { name }, role }) => `${name} is ${ROLES[role].noun} again`,
-  });
-  const { member, role } = change ?? {};
-  const self = member?.user.id === user.id;
-  const setMember = useAction('setMember', {
-    changes: ['listMembers', 'getSession'],
-    onSuccess: (changed) => {
-      // Owners who made themselves members may no longer change roles.
-      const undoable = member !== undefined && (!self || user.operator);
-      const params = { id: account.id, user_id: changed.user.id };
-      notify.success(
-        `${changed.user.name} is now ${ROLES[changed.role].noun}`,
-        undoable
-          ? { label: 'Undo', run: () => restore.mutate({ params, body: { role: member.role } }) }
-          : undefined,
-      );
-    },
-  });
-  return (
-    <Confirm
-      open={change !== null}
-      onClose={onClose}
-      title={`Make ${self ? 'yourself' : (member?.user.name ?? '')} ${role === undefined ? '' : ROLES[role].noun}?`}
-      action="Change role"
-      danger={self}
-      request={setMember}
-      onConfirm={() => {
-        if (change === null) return;
-        const params = { id: account.id, user_id: change.member.user.id };
-        setMember.mutate({ params, body: { role: change.role } }, { onSuccess: onClose });
-      }}
-    >
-      {role === 'owner' ? (
-        <p>Owners can invite and remove members of {account.name}, and change their roles.</p>
-      ) : (
-        <p>
-          {self ? 'You' : 'They'} can no longer manage the members of {account.name}.
-          {self && ' Only another owner can make you an owner again.'}
-        </p>
-      )}
-    </Confirm>
-  );
-}
-
-interface RemoveMemberProps {
-  account: { id: string; name: string };
-  /** Null: closed. */
-  member: Member | null;
-  onClose: () => void;
-}
-
-function RemoveMember({ account, member, onClose }: RemoveMemberProps) {
-  const { user } = useSession();
-  const restore = useAction('setMember', {
-    changes: ['listMembers', 'getSession'],
-    done: ({ user: { name }, role }) => `${name} is ${ROLES[role].noun} of ${account.name} again`,
-  });
-  const remove = useAction('removeMember', {
-    changes: ['listMembers', 'getSession'],
-    onSuccess: () => {
-      if (member === null) return;
-      const { user: removed, role } = member;
-      const params = { id: account.id, user_id: removed.id };
-      notify.success(
-        `${removed.name} removed from ${account.name}`,
-        // Only operators may add users without an invitation.
-        user.operator ? { label: 'Undo', run: () => restore.mutate({ params, body: { role } }) } : undefined,
-      );
-    },
-  });
-  const self = member?.user.id === user.id;
-  return (
-    <Confirm
-      open={member !== null}
-      onClose={onClose}
-      title={self ? `Leave ${account.name}?` : `Remove ${member?.user.name ?? ''}?`}
-      action={self ? 'Leave account' : 'Remove member'}
-      request={remove}
-      onConfirm={() => {
-        if (member === null) return;
-        remove.mutate({ params: { id: account.id, user_id: member.user.id } }, { onSuccess: onClose });
-      }}
-    >
+async function removeMember(
+  account: MembersCardProps['account'],
+  { user: { id, name }, role }: Member,
+  by: SignedIn['user'],
+): Promise<void> {
+  const self = id === by.id;
+  const params = { id: account.id, user_id: id };
+  const removed = await confirm({
+    title: self ? `Leave ${account.name}?` : `Remove ${name}?`,
+    action: self ? 'Leave account' : 'Remove member',
+    run: () => act('removeMember', { params }),
+    children: (
       <p>
         {self ? 'You' : 'They'} lose access to the keys, usage and requests of {account.name}. Keys that{' '}
         {self ? 'you' : 'they'} created keep working until they are revoked.
-        {!user.operator && ` ${self ? 'You need' : 'They need'} a new invitation to return.`}
+        {!by.operator && ` ${self ? 'You need' : 'They need'} a new invitation to return.`}
       </p>
-    </Confirm>
+    ),
+  });
+  if (!removed) return;
+  const done = `${name} is ${ROLES[role].noun} of ${account.name} again`;
+  const restore = () => void orToast(act('setMember', { params, body: { role } }, { done }));
+  // Only operators may add users without an invitation.
+  notify.success(
+    `${name} removed from ${account.name}`,
+    by.operator ? { label: 'Undo', run: restore } : undefined,
   );
 }

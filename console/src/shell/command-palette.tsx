@@ -9,7 +9,6 @@ import { guidesOf } from '../components/guide-pages.ts';
 import { groupsOf } from '../api/operations.ts';
 import { useAccount, useHrefWithAccount } from '../state/account.ts';
 import { useAccountChoices } from './account-switch.tsx';
-import { useAppearance } from '../state/appearance.ts';
 import { matchesCommand, type Command, type CommandGroup } from './commands.ts';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { menuOf } from '../pages.tsx';
@@ -100,7 +99,6 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
   const { accounts, choose } = useAccountChoices();
   const href = useHrefWithAccount();
   const [, navigate] = useLocation();
-  const [appearance, setAppearance] = useAppearance();
   const signOut = useSignOut();
   const models = useRead('listServedModels', undefined).data;
   const document = useDocument().data;
@@ -114,7 +112,6 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
       run: go(entry.to),
     })),
   );
-  const others = (['light', 'dark', 'system'] as const).filter((one) => one !== appearance);
   const groups: CommandGroup[] = [
     {
       label: 'Pages',
@@ -124,12 +121,6 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
       label: 'Actions',
       items: [
         ...(mayCreate ? [{ value: 'create key', label: 'Create API key', run: go('/keys?create=1') }] : []),
-        ...others.map((one) => ({
-          value: `appearance ${one}`,
-          label: `Appearance: ${one}`,
-          keywords: 'theme color scheme mode',
-          run: () => setAppearance(one),
-        })),
         { value: 'shortcuts', label: 'Keyboard shortcuts', keywords: 'keys help', run: onShortcuts },
         {
           value: 'sign out',

@@ -9,7 +9,7 @@ import { Logo } from '../components/logo.tsx';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { menuOf } from '../pages.tsx';
 import { useSession } from '../state/session.tsx';
-import { Shortcuts } from './shortcuts.tsx';
+import { OPEN_DIALOG, Shortcuts } from './shortcuts.tsx';
 import { UserMenu } from './user-menu.tsx';
 
 /** The layout of every signed-in page: sidebar, top bar, banner and content. */
@@ -17,6 +17,7 @@ export function Shell({ banner, children }: { banner: ReactNode; children: React
   const main = useRef<HTMLElement>(null);
   const [path] = useLocation();
   useResetScrollAndFocus(main, path);
+  useKeepFocus(main);
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
       <a
@@ -36,7 +37,13 @@ export function Shell({ banner, children }: { banner: ReactNode; children: React
           </>
         )}
       </Shortcuts>
-      <main ref={main} id="main" tabIndex={-1} className="min-w-0 outline-none">
+      <main
+        ref={main}
+        id="main"
+        tabIndex={-1}
+        // A page that fills the window shares it with the banner.
+        className="flex min-w-0 flex-col outline-none has-data-fill:h-[calc(100dvh-3.5rem)] has-data-fill:min-h-96 lg:has-data-fill:h-dvh"
+      >
         {banner}
         {children}
       </main>
@@ -67,6 +74,37 @@ function useResetScrollAndFocus(main: RefObject<HTMLElement | null>, path: strin
     backTo.current = '';
     main.current?.focus({ preventScroll: true });
   }, [main, page]);
+}
+
+/**
+ * Moves the focus to the open dialog, or to the content, when the focused element is removed, such as the button of a
+ * deleted row. The browser would move it to the start of the page.
+ */
+function useKeepFocus(main: RefObject<HTMLElement | null>): void {
+  useEffect(() => {
+    let focused: EventTarget | null = null;
+    const note = ({ target }: FocusEvent) => {
+      focused = target;
+    };
+    const observer = new MutationObserver(() => {
+      if (!(focused instanceof Element) || focused.isConnected) return;
+      focused = null;
+      // A dialog that closes returns the focus in the next frame.
+      requestAnimationFrame(() =>
+        requestAnimationFrame(() => {
+          if (document.activeElement !== document.body) return;
+          const dialogs = document.querySelectorAll<HTMLElement>(OPEN_DIALOG);
+          (dialogs.item(dialogs.length - 1) ?? main.current)?.focus({ preventScroll: true });
+        }),
+      );
+    });
+    observer.observe(document.body, { childList: true, subtree: true });
+    addEventListener('focusin', note);
+    return () => {
+      observer.disconnect();
+      removeEventListener('focusin', note);
+    };
+  }, [main]);
 }
 
 interface SearchProps {

@@ -5,6 +5,9 @@ import { areSingleKeysOn } from './single-keys.ts';
 const CommandPalette = lazy(() => import('./command-palette.tsx'));
 const ShortcutsDialog = lazy(() => import('./shortcuts-dialog.tsx'));
 
+/** Selects open dialogs. Toasts also have the role `dialog`; only they have `data-type`. */
+export const OPEN_DIALOG = '[role="alertdialog"], [role="dialog"]:not([data-type])';
+
 /** Adds the command menu and the keyboard shortcuts. `children` receives a function that opens the command menu. */
 export function Shortcuts({ children }: { children: (openCommands: () => void) => ReactNode }) {
   const [shown, setShown] = useState<'commands' | 'keys' | null>(null);
@@ -60,7 +63,6 @@ function isTyping(target: EventTarget | null): boolean {
   );
 }
 
-/** Toasts also have the role `dialog`; only they have `data-type`. */
 function isDialogOpen(): boolean {
-  return document.querySelector('[role="alertdialog"], [role="dialog"]:not([data-type])') !== null;
+  return document.querySelector(OPEN_DIALOG) !== null;
 }

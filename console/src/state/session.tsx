@@ -8,6 +8,15 @@ export type SignedIn = Session & { user: NonNullable<Session['user']> };
 /** Whether the session has a user. */
 export const isSignedIn = (session: Session): session is SignedIn => session.user !== null;
 
+/** The first user whose pages this document has shown. */
+let documentUserId: string | null = null;
+
+/** Returns whether this document may show the pages of a user: it can hold data of an earlier one in memory. */
+export function isDocumentOf(userId: string): boolean {
+  documentUserId ??= userId;
+  return documentUserId === userId;
+}
+
 const Context = createContext<SignedIn | null>(null);
 
 /** Returns the session of the signed-in user. Only for pages inside the shell. */

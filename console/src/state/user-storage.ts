@@ -4,15 +4,14 @@ import type { UserItems } from './user-items.ts';
 const PREFIX = 'sluice.playground.';
 const ITEM_PREFIX = 'sluice.item.';
 
-/** Set by sign-out: pages that are still open store their state once more when they are left. */
-let isCleared = false;
+/** Users who signed out. Pages that are still open store their state once more when they are left. */
+const cleared = new Set<string>();
 
 /**
  * Returns the text that this tab stored for a user, else the text that any tab stored last, so that a new tab continues
  * where the last one ended. Null: none, or storage is unavailable.
  */
 export function readStored(userId: string): string | null {
-  isCleared = false;
   return attempt(() => sessionStorage.getItem(keyOf(userId)) ?? localStorage.getItem(keyOf(userId))) ?? null;
 }
 
@@ -22,15 +21,15 @@ export function readStored(userId: string): string | null {
  * then the text is lost with the tab.
  */
 export function writeStored(userId: string, text: string, forNewTabs: string): boolean {
-  if (isCleared) return true;
+  if (cleared.has(userId)) return true;
   const key = keyOf(userId);
+  attempt(() => localStorage.setItem(key, forNewTabs));
   const isStored = attempt(() => {
-    // Without its own copy, a tab would restore an older one.
-    sessionStorage.removeItem(key);
-    localStorage.setItem(key, forNewTabs);
     sessionStorage.setItem(key, text);
     return true;
   });
+  // Without its own copy, a tab starts with the newest one, and not with an older one of its own.
+  if (isStored === undefined) attempt(() => sessionStorage.removeItem(key));
   return isStored === true;
 }
 
@@ -46,7 +45,7 @@ export function userItems(userId: string): UserItems {
     },
     read,
     write: (name, text) =>
-      isCleared ||
+      cleared.has(userId) ||
       attempt(() => {
         localStorage.setItem(prefix + name, text);
         return true;
@@ -64,15 +63,28 @@ export function userItems(userId: string): UserItems {
   };
 }
 
-/** Deletes what the user of this browser typed, in all tabs. */
+/** Called when a user is signed in. Deletes what other users of this browser typed, whose sessions have ended by themselves. */
+export function deleteOfOthers(userId: string): void {
+  cleared.delete(userId);
+  deleteKeys((key) => key !== keyOf(userId) && !key.startsWith(itemPrefixOf(userId)));
+}
+
+/** Deletes what a user typed in this browser, in all tabs. */
 export function clearStored(userId: string): void {
-  isCleared = true;
-  const items = userItems(userId);
-  for (const name of items.all().keys()) items.remove(name);
-  attempt(() => sessionStorage.removeItem(keyOf(userId)));
+  cleared.add(userId);
   // Other tabs get an event only if there is something to remove.
   attempt(() => localStorage.setItem(keyOf(userId), ''));
-  attempt(() => localStorage.removeItem(keyOf(userId)));
+  deleteKeys((key) => key === keyOf(userId) || key.startsWith(itemPrefixOf(userId)));
+}
+
+/** Deletes the keys of users that match. */
+function deleteKeys(matches: (key: string) => boolean): void {
+  for (const storage of ['sessionStorage', 'localStorage'] as const)
+    attempt(() => {
+      for (const key of Object.keys(window[storage]))
+        if ((key.startsWith(PREFIX) || key.startsWith(ITEM_PREFIX)) && matches(key))
+          window[storage].removeItem(key);
+    });
 }
 
 /** Deletes what a signed-out user typed from this browser, and opens the sign-in page. */
@@ -81,11 +93,13 @@ export function leave(userId: string): void {
   openSignIn();
 }
 
-/** Calls `onCleared` after another tab called `clearStored`, once this tab's copy is deleted too. */
+/** Calls `onCleared` after another tab deleted what a user typed, once this tab's copy is deleted too. */
 export function onClearedElsewhere(onCleared: () => void): void {
   addEventListener('storage', ({ key, newValue }) => {
     if (!key?.startsWith(PREFIX) || newValue !== null) return;
-    clearStored(key.slice(PREFIX.length));
+    cleared.add(key.slice(PREFIX.length));
+    // Not from the storage of all tabs, which would be an event for them.
+    attempt(() => sessionStorage.removeItem(key));
     onCleared();
   });
 }

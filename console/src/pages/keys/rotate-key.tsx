@@ -4,8 +4,7 @@ import type { ItemOf, ResponseOf } from '../../api/client.ts';
 import { Segmented } from '../../components/choices.tsx';
 import { confirm } from '../../components/ask.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
-import { OneTimeSecret } from '../../components/one-time-secret.tsx';
-import { SecretDialog } from '../../components/secret-dialog.tsx';
+import { OneTimeSecret, SecretDialog } from '../../components/secret-dialog.tsx';
 import { Time } from '../../components/time.tsx';
 
 type Key = ItemOf<'listKeys'>;

@@ -40,8 +40,7 @@ function Members({ account }: { account: CurrentAccount }) {
       <div className="space-y-5">
         {!canManage && (
           <Notice>
-            You are a member of {account.name}. Only owners and operators can invite and remove members and
-            change roles.
+            You are a member of {account.name}. Only owners and operators can invite and remove members.
           </Notice>
         )}
         <MembersCard account={account} editable={canManage} />

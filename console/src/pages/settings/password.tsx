@@ -1,8 +1,8 @@
 import { useState } from 'react';
-import { useAction } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Form } from '../../components/form.tsx';
+import { Form, useSubmit } from '../../components/form.tsx';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
 import { useSession } from '../../state/session.tsx';
 import { ConfirmationError } from './confirm-with-password.tsx';
@@ -12,11 +12,16 @@ export function Password() {
   const { user } = useSession();
   const [current, setCurrent] = useState('');
   const [newPassword, setNewPassword] = useState('');
-  const change = useAction('changePassword', {
-    changes: ['getSession', 'listSessions'],
-    done: 'Password saved. Your other sessions were signed out.',
-    quiet: true,
-  });
+  const { busy, error, submit } = useSubmit();
+  const change = async () => {
+    await act(
+      'changePassword',
+      { body: { new_password: newPassword, ...(user.has_password && { current_password: current }) } },
+      { done: 'Password saved. Your other sessions were signed out.' },
+    );
+    setCurrent('');
+    setNewPassword('');
+  };
   return (
     <Card
       title="Password"
@@ -26,26 +31,7 @@ export function Password() {
           : 'You sign in with a provider. If you set a password, you can also sign in with your email and password.'
       }
     >
-      <Form
-        error={change.error}
-        className="max-w-md space-y-4"
-        onSubmit={() => {
-          change.mutate(
-            {
-              body: {
-                new_password: newPassword,
-                ...(user.has_password && { current_password: current }),
-              },
-            },
-            {
-              onSuccess: () => {
-                setCurrent('');
-                setNewPassword('');
-              },
-            },
-          );
-        }}
-      >
+      <Form error={error} className="max-w-md space-y-4" onSubmit={() => void submit(change)}>
         {/* Lets password managers identify the user. */}
         <input type="hidden" name="username" autoComplete="username" value={user.email} readOnly />
         {user.has_password && (
@@ -59,12 +45,11 @@ export function Password() {
         <NewPasswordField
           name="new_password"
           label="New password"
-          known={[user.name, user.email]}
           value={newPassword}
           onChange={(event) => setNewPassword(event.target.value)}
         />
-        <ConfirmationError error={change.error} />
-        <Button type="submit" busy={change.isPending}>
+        <ConfirmationError error={error} />
+        <Button type="submit" busy={busy}>
           {user.has_password ? 'Change password' : 'Set password'}
         </Button>
       </Form>

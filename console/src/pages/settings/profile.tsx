@@ -1,22 +1,20 @@
 import { useState } from 'react';
-import { useAction } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { Time } from '../../components/time.tsx';
 import { useSession } from '../../state/session.tsx';
+import { leave } from '../../state/user-storage.ts';
+import { confirmWithPassword } from './confirm-with-password.tsx';
 
 /** Name and email of the user. */
 export function Profile() {
   const { user } = useSession();
   const [name, setName] = useState(user.name);
-  const change = useAction('changeMe', {
-    changes: ['getSession', 'listMembers', 'listUsers'],
-    done: 'Name changed',
-    quiet: true,
-  });
+  const { busy, error, submit } = useSubmit();
   return (
     <Card
       title="Profile"
@@ -28,11 +26,13 @@ export function Profile() {
       actions={user.operator && <Badge tone="accent">Operator</Badge>}
     >
       <Form
-        error={change.error}
+        error={error}
         className="max-w-md space-y-4"
-        onSubmit={() => {
-          change.mutate({ body: { name } }, { onSuccess: (me) => setName(me.name) });
-        }}
+        onSubmit={() =>
+          void submit(async () =>
+            setName((await act('changeMe', { body: { name } }, { done: 'Name changed' })).name),
+          )
+        }
       >
         <TextField
           name="name"
@@ -50,11 +50,47 @@ export function Profile() {
           value={user.email}
           hint="Used to sign in. Cannot be changed."
         />
-        <FormError error={change.error} />
-        <Button type="submit" busy={change.isPending} disabled={name.trim() === user.name}>
+        <FormError error={error} />
+        <Button type="submit" busy={busy} disabled={name.trim() === user.name}>
           Save
         </Button>
       </Form>
+    </Card>
+  );
+}
+
+/** Deletes the user. */
+export function DeleteMe() {
+  const { accounts, user } = useSession();
+  const left = accounts.map(({ name }) => name).join(', ');
+  const ask = () =>
+    confirmWithPassword({
+      title: 'Delete your user?',
+      action: 'Delete user',
+      danger: true,
+      run: async (body) => {
+        await act('deleteMe', { body });
+        leave(user.id);
+      },
+      children: (
+        <>
+          <p>
+            You are signed out everywhere and can no longer sign in. This cannot be undone; to return, you
+            need a new invitation.
+          </p>
+          {left !== '' && (
+            <p>You lose access to {left}. Keys that you created keep working until they are revoked.</p>
+          )}
+          <p>The audit log keeps your actions under your user ID, without your name.</p>
+        </>
+      ),
+    });
+  return (
+    <Card
+      title="Delete user"
+      hint="Deletes your name, email, password and sessions. The accounts you belong to, and their keys, are kept."
+    >
+      <Button onClick={ask}>Delete user</Button>
     </Card>
   );
 }

@@ -1,11 +1,11 @@
 import { Monitor, Smartphone, SquareTerminal } from 'lucide-react';
-import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction, useList } from '../../api/queries.ts';
+import { useList } from '../../api/queries.ts';
+import { confirm } from '../../components/ask.tsx';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Confirm } from '../../components/confirm.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
@@ -16,19 +16,21 @@ type Session = ItemOf<'listSessions'>;
 /** The sessions of the user. */
 export function Sessions() {
   const sessions = useList('listSessions', undefined);
-  const [asking, setAsking] = useState(false);
-  const endOthers = useAction('endOtherSessions', {
-    changes: ['listSessions'],
-    done: 'Signed out all other sessions',
-  });
   const others = sessions.data?.filter(({ current }) => !current).length ?? 0;
+  const endOthers = () =>
+    confirm({
+      title: others === 1 ? 'Sign out the other session?' : `Sign out ${others} other sessions?`,
+      action: 'Sign out',
+      children: <p>You stay signed in on this device only.</p>,
+      run: () => act('endOtherSessions', undefined, { done: 'Signed out all other sessions' }),
+    });
   return (
     <Card
       title="Sessions"
       hint="Devices where you are signed in. If you do not recognize one, sign it out and change your password."
       flush
       actions={
-        <Button size="small" disabled={others === 0} onClick={() => setAsking(true)}>
+        <Button size="small" disabled={others === 0} onClick={() => void endOthers()}>
           Sign out all others
         </Button>
       }
@@ -42,16 +44,6 @@ export function Sessions() {
           </ul>
         )}
       </Loaded>
-      <Confirm
-        open={asking}
-        onClose={() => setAsking(false)}
-        title={others === 1 ? 'Sign out the other session?' : `Sign out ${others} other sessions?`}
-        action="Sign out"
-        request={endOthers}
-        onConfirm={() => endOthers.mutate(undefined, { onSuccess: () => setAsking(false) })}
-      >
-        <p>You stay signed in on this device only.</p>
-      </Confirm>
     </Card>
   );
 }
@@ -71,10 +63,15 @@ function SessionItem({ session }: { session: Session }) {
     last_active_at: lastActiveAt,
     created_at: createdAt,
   } = session;
-  const [asking, setAsking] = useState(false);
-  const end = useAction('endSession', { changes: ['listSessions'], done: 'Session signed out' });
   const device = deviceOf(userAgent);
   const Icon = ICONS[device.kind];
+  const end = () =>
+    confirm({
+      title: `Sign out ${device.label}?`,
+      action: 'Sign out',
+      children: <p>You have to sign in again on that device.</p>,
+      run: () => act('endSession', { params: { id } }, { done: 'Session signed out' }),
+    });
   return (
     <li className="flex min-h-16 items-center gap-3 px-4 py-3 sm:gap-4 sm:px-5">
       <Icon className="size-5 shrink-0 text-ink-3" aria-hidden="true" />
@@ -101,20 +98,10 @@ function SessionItem({ session }: { session: Session }) {
         </p>
       </div>
       {!current && (
-        <Button size="small" aria-label={`Sign out ${device.label}`} onClick={() => setAsking(true)}>
+        <Button size="small" aria-label={`Sign out ${device.label}`} onClick={() => void end()}>
           Sign out
         </Button>
       )}
-      <Confirm
-        open={asking}
-        onClose={() => setAsking(false)}
-        title={`Sign out ${device.label}?`}
-        action="Sign out"
-        request={end}
-        onConfirm={() => end.mutate({ params: { id } }, { onSuccess: () => setAsking(false) })}
-      >
-        <p>You have to sign in again on that device.</p>
-      </Confirm>
     </li>
   );
 }

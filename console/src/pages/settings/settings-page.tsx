@@ -2,10 +2,8 @@ import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { Page } from '../../components/page.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { Appearance } from './appearance.tsx';
-import { DeleteMe } from './delete-me.tsx';
 import { Password } from './password.tsx';
-import { Profile } from './profile.tsx';
+import { DeleteMe, Profile } from './profile.tsx';
 import { Sessions } from './sessions.tsx';
 import { TwoFactor } from './two-factor.tsx';
 
@@ -36,15 +34,6 @@ const TABS = [
     content: (
       <Parts>
         <Sessions />
-      </Parts>
-    ),
-  },
-  {
-    value: 'appearance',
-    label: 'Appearance',
-    content: (
-      <Parts>
-        <Appearance />
       </Parts>
     ),
   },

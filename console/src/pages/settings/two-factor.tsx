@@ -1,21 +1,20 @@
 import { Download, ShieldCheck, ShieldOff } from 'lucide-react';
-import { useId, useMemo, useState } from 'react';
+import { useMemo, useState } from 'react';
 import { encode } from 'uqr';
+import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { CopyButton } from '../../components/copy.tsx';
-import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { EditDialog } from '../../components/edit-dialog.tsx';
 import { saveFile } from '../../components/save-file.ts';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
-import { ConfirmWithPassword } from './confirm-with-password.tsx';
+import { confirmWithPassword } from './confirm-with-password.tsx';
 
 /** Enables and disables two-factor authentication, and creates recovery codes. */
 export function TwoFactor() {
@@ -32,71 +31,50 @@ export function TwoFactor() {
 }
 
 function TurnedOff() {
-  const [asking, setAsking] = useState(false);
-  const [begun, setBegun] = useState<ResponseOf<'beginTwoFactor'> | null>(null);
-  const begin = useAction('beginTwoFactor', { quiet: true });
+  const enable = () =>
+    confirmWithPassword({
+      title: 'Enable two-factor authentication',
+      action: 'Continue',
+      children: <p>You need an authenticator app on your phone or in a password manager.</p>,
+      run: async (body) => {
+        const begun = await act('beginTwoFactor', { body });
+        void openOverlay((close) => <Enrollment begun={begun} onClose={close} />);
+      },
+    });
   return (
-    <>
-      <Button icon={<ShieldCheck className="size-4" aria-hidden="true" />} onClick={() => setAsking(true)}>
-        Enable two-factor authentication
-      </Button>
-      <ConfirmWithPassword
-        open={asking}
-        onClose={() => setAsking(false)}
-        title="Enable two-factor authentication"
-        verb="Continue"
-        action={begin}
-        onDone={(answer) => {
-          setAsking(false);
-          setBegun(answer);
-        }}
-      >
-        <p>You need an authenticator app on your phone or in a password manager.</p>
-      </ConfirmWithPassword>
-      {begun !== null && <Enrollment begun={begun} onClose={() => setBegun(null)} />}
-    </>
+    <Button icon={<ShieldCheck className="size-4" aria-hidden="true" />} onClick={enable}>
+      Enable two-factor authentication
+    </Button>
   );
 }
 
 function TurnedOn() {
-  const [asking, setAsking] = useState<'renew' | 'end' | null>(null);
-  const renew = useAction('renewRecoveryCodes', {
-    onSuccess: ({ recovery_codes: codes }) =>
-      void openOverlay((close) => <RecoveryCodes codes={codes} onClose={close} />),
-    quiet: true,
-  });
-  const end = useAction('endTwoFactor', {
-    changes: ['getSession'],
-    done: 'Two-factor authentication disabled',
-    quiet: true,
-  });
+  const renew = () =>
+    confirmWithPassword({
+      title: 'Create new recovery codes?',
+      action: 'Create codes',
+      children: <p>Your current recovery codes stop working.</p>,
+      run: async (body) => {
+        const ifLost =
+          'No response arrived, and your current recovery codes may have stopped working. Create new codes again.';
+        const { recovery_codes: codes } = await act('renewRecoveryCodes', { body }, { ifLost });
+        showRecoveryCodes(codes);
+      },
+    });
+  const end = () =>
+    confirmWithPassword({
+      title: 'Disable two-factor authentication?',
+      action: 'Disable',
+      danger: true,
+      children: <p>You can then sign in without a code. Your recovery codes stop working.</p>,
+      run: (body) => act('endTwoFactor', { body }, { done: 'Two-factor authentication disabled' }),
+    });
   return (
     <div className="flex flex-wrap gap-2">
-      <Button onClick={() => setAsking('renew')}>Create new recovery codes</Button>
-      <Button icon={<ShieldOff className="size-4" aria-hidden="true" />} onClick={() => setAsking('end')}>
+      <Button onClick={renew}>Create new recovery codes</Button>
+      <Button icon={<ShieldOff className="size-4" aria-hidden="true" />} onClick={end}>
         Disable
       </Button>
-      <ConfirmWithPassword
-        open={asking === 'renew'}
-        onClose={() => setAsking(null)}
-        title="Create new recovery codes?"
-        verb="Create codes"
-        action={renew}
-        onDone={() => setAsking(null)}
-      >
-        <p>Your current recovery codes stop working.</p>
-      </ConfirmWithPassword>
-      <ConfirmWithPassword
-        open={asking === 'end'}
-        onClose={() => setAsking(null)}
-        title="Disable two-factor authentication?"
-        verb="Disable"
-        danger
-        action={end}
-        onDone={() => setAsking(null)}
-      >
-        <p>You can then sign in without a code. Your recovery codes stop working.</p>
-      </ConfirmWithPassword>
     </div>
   );
 }
@@ -108,28 +86,48 @@ interface EnrollmentProps {
 
 /** Enables two-factor authentication: shows the secret, verifies a code, then shows the recovery codes. */
 function Enrollment({ begun, onClose }: EnrollmentProps) {
-  const form = useId();
-  const confirm = useAction('confirmTwoFactor', {
-    changes: ['getSession'],
-    done: 'Two-factor authentication enabled',
-    onSuccess: () =>
-      void openOverlay((close) => <RecoveryCodes codes={begun.recovery_codes} onClose={close} />),
-    quiet: true,
-  });
+  const [code, setCode] = useState('');
+  // Changes after a refused code, to clear the boxes.
+  const [tries, setTries] = useState(0);
   return (
-    <Dialog
-      open
-      onClose={onClose}
-      modal
+    <EditDialog
       title="Set up your authenticator app"
       hint="Scan the QR code with your app, or enter the secret."
-      actions={<FormActions form={form} action="Enable" busy={confirm.isPending} onCancel={onClose} />}
+      action="Enable"
+      initial={{}}
+      submit={async () => {
+        try {
+          await act(
+            'confirmTwoFactor',
+            { body: { code } },
+            {
+              done: 'Two-factor authentication enabled',
+              ifLost:
+                'No response arrived. Close this dialog: if two-factor authentication is on, create new recovery codes.',
+            },
+          );
+        } catch (error) {
+          setCode('');
+          setTries(tries + 1);
+          throw error;
+        }
+        showRecoveryCodes(begun.recovery_codes);
+      }}
+      onClose={onClose}
     >
-      <div className="space-y-5">
-        <Secret uri={begun.uri} />
-        <ConfirmForm id={form} confirm={confirm} onConfirmed={onClose} />
-      </div>
-    </Dialog>
+      {() => (
+        <>
+          <Secret uri={begun.uri} />
+          <CodeField
+            key={tries}
+            label="6-digit code from your app"
+            value={code}
+            onChange={setCode}
+            focus={tries > 0}
+          />
+        </>
+      )}
+    </EditDialog>
   );
 }
 
@@ -148,41 +146,6 @@ function Secret({ uri }: { uri: string }) {
         </p>
       </div>
     </div>
-  );
-}
-
-interface ConfirmFormProps {
-  id: string;
-  confirm: ReturnType<typeof useAction<'confirmTwoFactor'>>;
-  onConfirmed: () => void;
-}
-
-function ConfirmForm({ id, confirm, onConfirmed }: ConfirmFormProps) {
-  const [code, setCode] = useState('');
-  // Changes after a wrong code, to clear the boxes.
-  const [tries, setTries] = useState(0);
-  return (
-    <Form
-      id={id}
-      error={confirm.error}
-      onSubmit={() => {
-        if (confirm.isPending) return;
-        const onError = () => {
-          setCode('');
-          setTries(tries + 1);
-        };
-        confirm.mutate({ body: { code } }, { onSuccess: onConfirmed, onError });
-      }}
-    >
-      <CodeField
-        key={tries}
-        label="6-digit code from your app"
-        value={code}
-        onChange={setCode}
-        focus={tries > 0}
-      />
-      <FormError error={confirm.error} />
-    </Form>
   );
 }
 
@@ -221,6 +184,10 @@ function drawn(text: string): { path: string; size: number } {
 }
 
 /** Shows recovery codes, which cannot be shown again. */
+function showRecoveryCodes(codes: readonly string[]): void {
+  void openOverlay((close) => <RecoveryCodes codes={codes} onClose={close} />);
+}
+
 function RecoveryCodes({ codes, onClose }: { codes: readonly string[]; onClose: () => void }) {
   const text = codes.join('\n');
   return (

@@ -1,17 +1,21 @@
 import type { ResponseOf } from '../../api/client.ts';
 
-/** The key of an unfinished setup and its step. */
+/** The key of an unfinished setup, its step and its user. */
 export interface FirstKey {
   step: 'key' | 'request';
   created: ResponseOf<'createKey'>;
+  userId: string;
 }
 
 const KEY = 'sluice.setup';
 
-/** Keeps the first key for a reload of this tab, because the service cannot show it again. */
+/** The own copy of the tab is for a reload, the shared one for another tab in which the link is opened again. */
+const STORAGES = ['sessionStorage', 'localStorage'] as const;
+
+/** Keeps the first key until the setup is finished, because the service cannot show it again. */
 export function keepFirstKey(kept: FirstKey): void {
   try {
-    sessionStorage.setItem(KEY, JSON.stringify(kept));
+    for (const storage of STORAGES) window[storage].setItem(KEY, JSON.stringify(kept));
   } catch {
     // Storage is unavailable: the key is lost on reload.
   }
@@ -20,7 +24,8 @@ export function keepFirstKey(kept: FirstKey): void {
 /** Returns the kept key; null: none. */
 export function keptFirstKey(): FirstKey | null {
   try {
-    return JSON.parse(sessionStorage.getItem(KEY) ?? 'null') as FirstKey | null; // Written above.
+    const text = sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
+    return JSON.parse(text ?? 'null') as FirstKey | null; // Written above.
   } catch {
     return null;
   }
@@ -29,7 +34,7 @@ export function keptFirstKey(): FirstKey | null {
 /** Removes the key. Called on every page after the setup. */
 export function forgetFirstKey(): void {
   try {
-    sessionStorage.removeItem(KEY);
+    for (const storage of STORAGES) window[storage].removeItem(KEY);
   } catch {
     // Storage is unavailable, so it has no key.
   }

@@ -1,11 +1,11 @@
 import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ResponseOf, ApiError } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { OneTimeSecret } from '../../components/one-time-secret.tsx';
+import { OneTimeSecret } from '../../components/secret-dialog.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Steps } from './steps.tsx';
 
@@ -47,15 +47,18 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
 
 function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext: () => void }) {
   const [name, setName] = useState(created.name);
-  const rename = useAction('changeKey', { changes: ['listKeys'], quiet: true });
+  const { busy, error, submit } = useSubmit();
   return (
     <Form
-      error={rename.error}
+      error={error}
       className="space-y-5"
-      onSubmit={() => {
-        if (name.trim() === created.name) onNext();
-        else rename.mutate({ params: { id: created.id }, body: { name } }, { onSuccess: onNext });
-      }}
+      onSubmit={() =>
+        void submit(async () => {
+          if (name.trim() !== created.name)
+            await act('changeKey', { params: { id: created.id }, body: { name } });
+          onNext();
+        })
+      }
     >
       <OneTimeSecret text={created.key} what="key" label="API key">
         <strong className="font-semibold text-ink">Copy this key now. It is shown only once.</strong> Sluice
@@ -70,9 +73,9 @@ function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext
         value={name}
         onChange={(event) => setName(event.target.value)}
       />
-      <FormError error={rename.error} />
+      <FormError error={error} />
       <div className="flex justify-end">
-        <Button kind="primary" type="submit" busy={rename.isPending} className="w-full sm:w-auto">
+        <Button kind="primary" type="submit" busy={busy} className="w-full sm:w-auto">
           Continue
         </Button>
       </div>

@@ -1,8 +1,11 @@
-import { useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { Redirect } from 'wouter';
-import { useAction, useRead } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
+import { call, type ApiError } from '../../api/client.ts';
+import { readSession, useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
+import { useSubmit } from '../../components/form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
@@ -17,39 +20,47 @@ import { Steps } from './steps.tsx';
 /** ID of the account that the setup creates. */
 const FIRST_ACCOUNT = 'default';
 
-/** The setup of a new service: admin account, first API key, first request. */
+/** The setup of a new service: first user, first API key, first request. */
 export default function SetupPage() {
   const token = useFragmentToken();
   const session = useRead('getSession', undefined);
-  const client = useQueryClient();
+  const userId = session.data?.user?.id;
   const [kept] = useState(keptFirstKey);
-  const [step, setStep] = useState<'admin' | 'key' | 'request'>(kept?.step ?? 'admin');
-  const setUp = useAction('setUp', { quiet: true });
-  const createKey = useAction('createKey', { quiet: true });
-  const createFirstKey = () => createKey.mutate({ body: { account_id: FIRST_ACCOUNT, name: FIRST_KEY } });
-  const created = createKey.data ?? kept?.created;
+  const [step, setStep] = useState<'user' | 'key' | 'request'>(kept?.step ?? 'user');
+  const [created, setCreated] = useState(kept?.created);
+  const setup = useSubmit();
+  const firstKey = useSubmit();
   useEffect(() => {
-    if (step !== 'admin' && created !== undefined) keepFirstKey({ step, created });
-  }, [step, created]);
-  const check = useAction('checkSetupLink', { quiet: true });
-  const { mutate: checkLink } = check;
+    if (step !== 'user' && created !== undefined && userId !== undefined)
+      keepFirstKey({ step, created, userId });
+  }, [step, created, userId]);
   const isNew = session.data?.setup_needed === true && session.data.user === null;
-  const [isChecked, setChecked] = useState(false);
-  useEffect(() => {
-    if (isNew && token !== '') checkLink({ body: { token } }, { onSettled: () => setChecked(true) });
-  }, [isNew, token, checkLink]);
-  const begin = (user: NewUser) =>
-    setUp.mutate(
-      { body: { token, ...user } },
-      {
-        onSuccess: () => {
-          // Set the step before the session changes, because signed-in users in the first step are sent to the console.
-          setStep('key');
-          createFirstKey();
-          void client.invalidateQueries({ queryKey: ['getSession'] });
-        },
-      },
+  // A POST that changes nothing: the token is in the body to keep it out of URLs.
+  const check = useQuery<unknown, ApiError>({
+    queryKey: ['checkSetupLink', token],
+    queryFn: ({ signal }) => call('checkSetupLink', { body: { token } }, signal),
+    enabled: isNew && token !== '',
+    staleTime: Infinity,
+    retry: false,
+  });
+  const createFirstKey = () =>
+    firstKey.submit(async () =>
+      setCreated(
+        await act(
+          'createKey',
+          { body: { account_id: FIRST_ACCOUNT, name: FIRST_KEY } },
+          { ifLost: 'No response arrived. Try again; you can revoke the lost key on the Keys page.' },
+        ),
+      ),
     );
+  const begin = (user: NewUser) =>
+    setup.submit(async () => {
+      await act('setUp', { body: { token, ...user } });
+      // Set the step before the session changes, because signed-in users in the first step are sent to the console.
+      setStep('key');
+      void createFirstKey();
+      await readSession();
+    });
   if (session.data === undefined) {
     return (
       <StandalonePage title="Set up Sluice" above={<Steps at={0} />}>
@@ -59,14 +70,14 @@ export default function SetupPage() {
       </StandalonePage>
     );
   }
-  // A stored key is only shown to a signed-in user.
-  const isTheirs = createKey.data !== undefined || kept === null || session.data.user !== null;
+  // A stored key is only shown to the user who created it.
+  const isTheirs = kept === null || kept.userId === userId;
   if (step === 'key' && isTheirs) {
     return (
       <KeyStep
         created={created}
-        error={createKey.error}
-        retry={createFirstKey}
+        error={firstKey.error}
+        retry={() => void createFirstKey()}
         onNext={() => setStep('request')}
       />
     );
@@ -78,32 +89,32 @@ export default function SetupPage() {
   if (!session.data.setup_needed) return <Finished />;
   if (token === '') return <NoLink />;
   if (check.error?.code === 'invalid_link') return <InvalidLink />;
-  if (!isChecked) {
+  if (check.isPending) {
     return (
-      <StandalonePage title="Create your admin account" above={<Steps at={0} />}>
+      <StandalonePage title="Create your user" above={<Steps at={0} />}>
         <Loading />
       </StandalonePage>
     );
   }
-  const isRefused = setUp.error?.code === 'invalid_link';
+  const isRefused = setup.error?.code === 'invalid_link';
   return (
     <StandalonePage
-      title="Create your admin account"
+      title="Create your user"
       hint="As an operator, you manage who can use this service and how much."
       above={<Steps at={0} />}
     >
       <div className="space-y-6">
         <NewUserForm
           action="Continue"
-          busy={setUp.isPending}
+          busy={setup.busy}
           // The error of a refused link is shown below, with instructions.
-          error={isRefused ? null : setUp.error}
-          onSubmit={begin}
+          error={isRefused ? null : setup.error}
+          onSubmit={(user) => void begin(user)}
         />
         {isRefused && (
           <>
             <Notice tone="bad">
-              {setUp.error?.message} Open a new setup link in this tab. Your input is kept.
+              {setup.error?.message} Open a new setup link in this tab. Your input is kept.
             </Notice>
             <SetupLink />
           </>

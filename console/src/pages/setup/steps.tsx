@@ -1,6 +1,6 @@
 import { Check } from 'lucide-react';
 
-const STEPS = ['Admin', 'API key', 'First request'] as const;
+const STEPS = ['User', 'API key', 'First request'] as const;
 
 /** The steps of the setup; `at`: current step, from 0. */
 export function Steps({ at }: { at: number }) {

@@ -1,18 +1,19 @@
 import { MailCheck } from 'lucide-react';
 import { useState } from 'react';
-import { useAction } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 
 /** Requests a password reset link. The result does not reveal whether the address belongs to a user. */
 export function ForgotPassword({ onBack }: { onBack: () => void }) {
   const [email, setEmail] = useState('');
-  const forgot = useAction('forgotPassword', { quiet: true });
+  const [isSent, setSent] = useState(false);
+  const { busy, error, submit } = useSubmit();
   const first = useFocus<HTMLInputElement>();
-  if (forgot.isSuccess) {
+  if (isSent) {
     return (
       <StandalonePage title="Check your email">
         <div role="status" className="flex gap-3 text-sm text-ink-2">
@@ -31,10 +32,13 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
   return (
     <StandalonePage title="Reset your password" hint="Enter your email to receive a password reset link.">
       <Form
-        error={forgot.error}
-        onSubmit={() => {
-          forgot.mutate({ body: { email } });
-        }}
+        error={error}
+        onSubmit={() =>
+          void submit(async () => {
+            await act('forgotPassword', { body: { email } });
+            setSent(true);
+          })
+        }
       >
         <TextField
           name="email"
@@ -46,8 +50,8 @@ export function ForgotPassword({ onBack }: { onBack: () => void }) {
           value={email}
           onChange={(event) => setEmail(event.target.value)}
         />
-        <FormError error={forgot.error} />
-        <Button kind="primary" type="submit" className="w-full" busy={forgot.isPending}>
+        <FormError error={error} />
+        <Button kind="primary" type="submit" className="w-full" busy={busy}>
           Send reset link
         </Button>
         <Button kind="quiet" className="w-full" onClick={onBack}>

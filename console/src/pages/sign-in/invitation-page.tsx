@@ -1,17 +1,16 @@
-import { useQueryClient } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
-import type { ResponseOf } from '../../api/client.ts';
-import { useAction, useRead } from '../../api/queries.ts';
+import { act, orToast } from '../../api/act.ts';
+import { call, type ApiError, type ResponseOf } from '../../api/client.ts';
+import { readSession, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { FormError } from '../../components/form.tsx';
+import { FormError, useSubmit } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../state/account.ts';
 import { useFragmentToken } from '../../state/fragment-token.ts';
 import { clearStored } from '../../state/user-storage.ts';
-import { useClearCacheOnSignOut } from '../../state/clear-cache-on-sign-out.ts';
 import { NewUserForm } from '../../components/new-user-form.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';
@@ -26,9 +25,13 @@ export default function InvitationPage() {
 function Invitation({ token }: { token: string }) {
   const session = useRead('getSession', undefined);
   // A POST that changes nothing: the token is in the body to keep it out of URLs.
-  const { mutate: look, data: invitation, error } = useAction('getInvitation', { quiet: true });
-  useEffect(() => look({ body: { token } }), [look, token]);
-  useClearCacheOnSignOut(session.data?.user === null);
+  const read = useQuery<ResponseOf<'getInvitation'>, ApiError>({
+    queryKey: ['getInvitation', token],
+    queryFn: ({ signal }) => call('getInvitation', { body: { token } }, signal),
+    staleTime: Infinity,
+    gcTime: 0,
+  });
+  const { data: invitation, error } = read;
   if (error?.code === 'invalid_link') return <NoInvitation used />;
   const fault = error ?? session.error;
   if (session.data === undefined || invitation === undefined) {
@@ -44,7 +47,7 @@ function Invitation({ token }: { token: string }) {
           <ErrorState
             error={fault}
             retry={() => {
-              look({ body: { token } });
+              void read.refetch();
               void session.refetch();
             }}
           />
@@ -64,23 +67,25 @@ interface AcceptProps {
 /** Shows the next step: sign out, sign in, create a user, or accept. */
 function Accept({ token, session, invitation }: AcceptProps) {
   const [, navigate] = useLocation();
-  const client = useQueryClient();
-  const accept = useAction('acceptInvitation', {
-    done: `You joined ${invitation.account_name}`,
-    quiet: true,
-  });
-  const signOut = useAction('signOut', { changes: ['getSession'] });
-  const enter = async ({ account_id: id }: ResponseOf<'acceptInvitation'>) => {
-    rememberAccount(id);
-    // The console shows only accounts of the session.
-    await client.refetchQueries({ queryKey: ['getSession'] });
-    navigate(`/keys?account=${encodeURIComponent(id)}`);
+  const { busy, error, submit } = useSubmit();
+  const accept = (user: { name?: string; password?: string }) =>
+    submit(async () => {
+      const joined = { done: `You joined ${invitation.account_name}` };
+      const { account_id: id } = await act('acceptInvitation', { body: { token, ...user } }, joined);
+      rememberAccount(id);
+      // The console shows only accounts of the session.
+      await readSession();
+      navigate(`/keys?account=${encodeURIComponent(id)}`);
+    });
+  const signOut = async () => {
+    await act('signOut', undefined);
+    if (session.user !== null) clearStored(session.user.id);
+    await readSession();
   };
-  const isAccepting = accept.isPending || accept.isSuccess;
   const { user, sign_in: signIn } = session;
   const isTheirs = user?.email.toLowerCase() === invitation.email.toLowerCase();
   if (user === null && invitation.known && signIn.second_factor_due) {
-    return <SecondFactor onStartOver={() => signOut.mutate(undefined)} />;
+    return <SecondFactor onStartOver={() => void orToast(signOut())} />;
   }
   return (
     <StandalonePage title={`Join ${invitation.account_name}`} hint={<Summary invitation={invitation} />}>
@@ -90,25 +95,14 @@ function Accept({ token, session, invitation }: AcceptProps) {
             You are signed in as <strong className="font-medium text-ink">{user.email}</strong>. This
             invitation is for another user. To accept it as that user, sign out first.
           </p>
-          <Button
-            className="w-full"
-            busy={signOut.isPending}
-            onClick={() => signOut.mutate(undefined, { onSuccess: () => clearStored(user.id) })}
-          >
+          <Button className="w-full" onClick={signOut}>
             Sign out
           </Button>
         </div>
       ) : invitation.known && user !== null ? (
         <div className="space-y-4">
-          <FormError error={accept.error} />
-          <Button
-            kind="primary"
-            className="w-full"
-            busy={isAccepting}
-            onClick={() =>
-              accept.mutate({ body: { token } }, { onSuccess: (accepted) => void enter(accepted) })
-            }
-          >
+          <FormError error={error} />
+          <Button kind="primary" className="w-full" busy={busy} onClick={() => void accept({})}>
             Accept invitation
           </Button>
         </div>
@@ -128,14 +122,9 @@ function Accept({ token, session, invitation }: AcceptProps) {
           <NewUserForm
             email={invitation.email}
             action="Join"
-            busy={isAccepting}
-            error={accept.error}
-            onSubmit={({ name, password }) =>
-              accept.mutate(
-                { body: { token, name, password } },
-                { onSuccess: (accepted) => void enter(accepted) },
-              )
-            }
+            busy={busy}
+            error={error}
+            onSubmit={({ name, password }) => void accept({ name, password })}
           />
           {/* Signing in with a provider that has verified the address accepts the invitation. */}
           <Providers providers={signIn.providers} returnTo="/" />

@@ -1,11 +1,11 @@
 import { useState } from 'react';
-import { useAction } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
+import { readSession } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
-import { useSigningIn } from './signing-in.ts';
 
 /** The sign-in form. The updated session then determines the next step. */
 export function PasswordForm({
@@ -22,19 +22,19 @@ export function PasswordForm({
 }) {
   const [typed, setTyped] = useState('');
   const [password, setPassword] = useState('');
-  const signIn = useAction('signIn', { changes: ['getSession'], quiet: true });
-  const { busy, error } = useSigningIn(signIn);
+  const { busy, error, submit } = useSubmit();
   const first = useFocus<HTMLInputElement>(fixed === undefined);
   const email = fixed ?? typed;
   return (
     <Form
       error={error}
-      onSubmit={() => {
-        signIn.mutate(
-          { body: { email, password } },
-          { onSuccess: ({ status }) => status === 'second_factor' && onSecondFactor?.() },
-        );
-      }}
+      onSubmit={() =>
+        void submit(async () => {
+          const { status } = await act('signIn', { body: { email, password } });
+          if (status === 'second_factor') onSecondFactor?.();
+          await readSession();
+        })
+      }
     >
       <TextField
         name="email"

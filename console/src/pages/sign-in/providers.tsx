@@ -1,12 +1,17 @@
+import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 
 type Provider = ResponseOf<'getSession'>['sign_in']['providers'][number];
 
 /** Sign-in buttons of the configured providers. Hidden if there are none. */
 export function Providers({ providers, returnTo }: { providers: readonly Provider[]; returnTo: string }) {
-  const signIn = useAction('signInWithProvider');
+  const signIn = async (provider: string) => {
+    const { url } = await act('signInWithProvider', { body: { provider, return_to: returnTo } });
+    location.assign(url);
+    // Stays busy until the browser has left for the provider.
+    await new Promise(() => {});
+  };
   if (providers.length === 0) return null;
   return (
     <div className="space-y-2">
@@ -15,25 +20,11 @@ export function Providers({ providers, returnTo }: { providers: readonly Provide
         or
         <span className="h-px flex-1 bg-line" />
       </p>
-      {providers.map(({ id, name }) => {
-        const isChosen = signIn.variables?.body.provider === id;
-        return (
-          <Button
-            key={id}
-            className="w-full"
-            // Stays busy until the browser has left for the provider.
-            busy={isChosen && (signIn.isPending || signIn.isSuccess)}
-            onClick={() =>
-              signIn.mutate(
-                { body: { provider: id, return_to: returnTo } },
-                { onSuccess: ({ url }) => location.assign(url) },
-              )
-            }
-          >
-            Continue with {name}
-          </Button>
-        );
-      })}
+      {providers.map(({ id, name }) => (
+        <Button key={id} className="w-full" onClick={() => signIn(id)}>
+          Continue with {name}
+        </Button>
+      ))}
     </div>
   );
 }

@@ -1,7 +1,8 @@
 import { useState } from 'react';
-import { useAction, useRead } from '../../api/queries.ts';
+import { useRead } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { NewPasswordField } from '../../components/password-field.tsx';
@@ -15,9 +16,10 @@ export default function ResetPasswordPage() {
 
 function ResetForm({ token }: { token: string }) {
   const [password, setPassword] = useState('');
-  const reset = useAction('resetPassword', { changes: ['getSession'], quiet: true });
+  const [isDone, setDone] = useState(false);
+  const { busy, error, submit } = useSubmit();
   const first = useFocus<HTMLInputElement>();
-  if (reset.isSuccess) {
+  if (isDone) {
     return (
       <StandalonePage title="Password changed" hint="You have been signed out on all devices.">
         <ButtonLink kind="primary" to="/sign-in" className="w-full">
@@ -26,25 +28,27 @@ function ResetForm({ token }: { token: string }) {
       </StandalonePage>
     );
   }
-  if (reset.error?.code === 'invalid_link') return <NoLink used />;
+  if (error?.code === 'invalid_link') return <NoLink used />;
   return (
     <StandalonePage title="Set a new password" hint="This signs you out on all devices.">
       <Form
-        error={reset.error}
-        onSubmit={() => {
-          reset.mutate({ body: { token, password } });
-        }}
+        error={error}
+        onSubmit={() =>
+          void submit(async () => {
+            await act('resetPassword', { body: { token, password } });
+            setDone(true);
+          })
+        }
       >
         <NewPasswordField
           name="password"
           ref={first}
           label="New password"
-          known={[]}
           value={password}
           onChange={(event) => setPassword(event.target.value)}
         />
-        <FormError error={reset.error} />
-        <Button kind="primary" type="submit" className="w-full" busy={reset.isPending}>
+        <FormError error={error} />
+        <Button kind="primary" type="submit" className="w-full" busy={busy}>
           Set password
         </Button>
       </Form>

@@ -1,12 +1,12 @@
 import { useState } from 'react';
-import { useAction } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
+import { readSession } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { Form, FormError } from '../../components/form.tsx';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { useSigningIn } from './signing-in.ts';
 
 /** The second step of sign-in: a code from an authenticator app, or a recovery code. */
 export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
@@ -39,22 +39,22 @@ function CodeForm({ kind, onOther }: { kind: 'totp' | 'recovery'; onOther: () =>
   const [code, setCode] = useState('');
   // Changes after a wrong code, to clear the boxes.
   const [tries, setTries] = useState(0);
-  const signIn = useAction('signInSecondFactor', { changes: ['getSession'], quiet: true });
-  const { busy, error } = useSigningIn(signIn);
+  const { busy, error, submit } = useSubmit();
   const recovery = useFocus<HTMLInputElement>();
+  const signIn = async () => {
+    try {
+      await act('signInSecondFactor', { body: { code: code.trim(), kind } });
+    } catch (refused) {
+      if (kind === 'totp') {
+        setCode('');
+        setTries(tries + 1);
+      }
+      throw refused;
+    }
+    await readSession();
+  };
   return (
-    <Form
-      error={error}
-      onSubmit={() => {
-        if (busy) return;
-        const onError = () => {
-          if (kind === 'recovery') return;
-          setCode('');
-          setTries(tries + 1);
-        };
-        signIn.mutate({ body: { code: code.trim(), kind } }, { onError });
-      }}
-    >
+    <Form error={error} onSubmit={() => void submit(signIn)}>
       {kind === 'totp' ? (
         <CodeField key={tries} label="Code" value={code} onChange={setCode} focus />
       ) : (

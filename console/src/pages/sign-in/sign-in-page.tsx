@@ -7,7 +7,6 @@ import { Code } from '../../components/code.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
-import { useClearCacheOnSignOut } from '../../state/clear-cache-on-sign-out.ts';
 import { ForgotPassword } from './forgot-password.tsx';
 import { PasswordForm } from './password-form.tsx';
 import { Providers } from './providers.tsx';
@@ -19,7 +18,6 @@ import { SetupLink } from '../../components/setup-link.tsx';
 export default function SignInPage() {
   const session = useRead('getSession', undefined);
   const search = new URLSearchParams(useSearch());
-  useClearCacheOnSignOut(session.data?.user === null);
   if (session.data === undefined) {
     return (
       <StandalonePage title="Sign in">
@@ -120,7 +118,7 @@ function SetupNeeded() {
   return (
     <StandalonePage
       title="Sluice is not set up yet"
-      hint="Open the setup link to create the admin account. Sluice prints it when started in a terminal."
+      hint="Open the setup link to create the first user. Sluice prints it when started in a terminal."
     >
       <SetupLink />
     </StandalonePage>

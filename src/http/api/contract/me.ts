@@ -59,7 +59,7 @@ export const meOperations = operations({
   },
   deleteMe: {
     route: 'DELETE /api/me',
-    summary: 'Delete your user account. Accounts, keys, the ledger and the audit log are kept.',
+    summary: 'Delete your user. Accounts, keys, the ledger and the audit log are kept.',
     access: 'signed-in',
     body: confirmation,
     response: done,
