@@ -114,6 +114,7 @@ const CONSOLE_MAY_IMPORT: Record<string, readonly string[]> = {
   requests: ['api', 'format', 'state', 'components'],
   audit: ['api', 'format', 'components'],
   health: ['api', 'format'],
+  connect: ['api', 'format', 'state', 'components', 'snippets', 'requests'],
   shell: ['api', 'format', 'state', 'components'],
   pages: [
     'api',
@@ -126,6 +127,7 @@ const CONSOLE_MAY_IMPORT: Record<string, readonly string[]> = {
     'requests',
     'audit',
     'health',
+    'connect',
   ],
 };
 

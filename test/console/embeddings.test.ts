@@ -61,16 +61,11 @@ describe('comparing texts', WITH_BROWSER, () => {
     await card.getByText('Embeddings', { exact: true }).waitFor();
     assert.equal(await card.getByText('Completion').count(), 0);
     await page.getByRole('article', { name: 'test/down' }).getByText('Embeddings').waitFor();
-    await page.getByRole('button', { name: `View code for ${EMBEDDER}` }).click();
-    const code = page.getByRole('dialog', { name: EMBEDDER });
-    await code.getByText('/v1/embeddings').waitFor();
-    await code.getByRole('link', { name: 'API reference' }).click();
-    await page
-      .getByRole('heading', { name: /embeddings/i })
-      .first()
-      .waitFor();
-    await page.goBack();
-    await code.getByRole('link', { name: 'Try in playground' }).click();
+    await page.getByRole('button', { name: `Connect to ${EMBEDDER}` }).click();
+    const dialog = page.getByRole('dialog', { name: 'Connect an app' });
+    await dialog.getByText('/v1/embeddings').waitFor();
+    await page.keyboard.press('Escape');
+    await card.getByRole('link', { name: /playground/ }).click();
     await page.getByRole('heading', { name: 'Compare texts' }).waitFor();
     assert.match(await page.getByRole('combobox', { name: 'Model' }).innerText(), new RegExp(EMBEDDER));
   });

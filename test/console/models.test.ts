@@ -198,7 +198,7 @@ describe('models of a running service', WITH_BROWSER, () => {
       .set({ value: '7777' })
       .where('name', '=', MODELS_REVISION)
       .execute();
-    await page.goto(`/models?code=${id}`);
+    await page.goto('/models');
     const card = page.getByRole('article', { name: id });
     await card.getByText('Down').waitFor();
     assert.deepEqual(await card.locator('footer button, footer a').allInnerTexts(), ['Manage']);

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { MODEL, scriptedYaml } from '../harness.ts';
 import { scripted } from '../support/scripted-engine/directive.ts';
-import { WITH_BROWSER, type Visitor } from './browser.ts';
+import { axe, WITH_BROWSER, type Visitor } from './browser.ts';
 import { open } from './pages.ts';
 import { post } from './service.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
@@ -63,6 +63,29 @@ describe('the overview', WITH_BROWSER, () => {
     await page.goBack();
     await attention(page).getByRole('link', { name: 'View key' }).click();
     await page.getByRole('dialog', { name: 'production' }).waitFor();
+  });
+
+  test('an app is connected with its configuration, and its first request or refusal is shown', async () => {
+    const { key } = await newKey(stage.service, 'new app');
+    await page.goto('/');
+    await page.getByRole('button', { name: 'Connect' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Connect an app' });
+    await dialog.getByText('Waiting for the first request with the key new app').waitFor();
+    await dialog.getByRole('combobox', { name: 'Tool' }).click();
+    await page.getByRole('option', { name: 'Claude Code' }).click();
+    const code = dialog.getByRole('region', { name: 'Configuration of Claude Code' });
+    assert.match(
+      await code.innerText(),
+      new RegExp(`ANTHROPIC_BASE_URL=${stage.service.url}\\n[^]*ANTHROPIC_MODEL=${MODEL}\\n`),
+    );
+    assert.deepEqual(await axe(page), []);
+    await ask(key, 'acme/missing');
+    await dialog.getByText('The request was refused: The model acme/missing does not exist').waitFor();
+    await ask(key, MODEL);
+    await dialog.getByText('Connected.').waitFor();
+    await dialog.getByRole('link', { name: 'View receipt' }).click();
+    await page.waitForURL('**/requests/*');
+    await dialog.waitFor({ state: 'hidden' });
   });
 
   test('a refresh that fails is not silent', async () => {

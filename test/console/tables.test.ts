@@ -234,10 +234,12 @@ describe('tables', WITH_BROWSER, () => {
     await table.getByRole('button', { name: 'Actions for test/down' }).click();
     const blocked = page.getByRole('menuitem', { name: 'Try in playground: the model is down' });
     assert.equal(await blocked.getAttribute('aria-disabled'), 'true');
-    await page.getByRole('menuitem', { name: 'View code' }).click();
-    const dialog = page.getByRole('dialog', { name: 'test/down', exact: true });
-    await dialog.getByText('Set the environment variable').waitFor();
+    await page.getByRole('menuitem', { name: 'Connect' }).click();
+    const connect = page.getByRole('dialog', { name: 'Connect an app' });
+    await connect.getByText('"model": "test/down"').waitFor();
     await page.keyboard.press('Escape');
+    await connect.waitFor({ state: 'hidden' });
+    const dialog = page.getByRole('dialog', { name: 'test/down', exact: true });
     await table.getByRole('button', { name: 'test/down', exact: true }).click();
     await dialog.getByText('Aliases').waitFor();
     await page.keyboard.press('Escape');

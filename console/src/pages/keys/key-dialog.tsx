@@ -5,6 +5,7 @@ import { useAction, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Dialog, FormActions } from '../../components/dialog.tsx';
 import { FormError } from '../../components/form.tsx';
+import { openConnect } from '../../connect/open-connect.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
@@ -62,6 +63,9 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
           <FormActions form={form} action="Save" busy={change.isPending} onCancel={endEdit} />
         ) : key !== undefined && rights !== null ? (
           <>
+            {key.kind === 'caller' && key.status === 'live' && (
+              <Button onClick={() => openConnect({ keyId: key.id })}>Connect</Button>
+            )}
             {rights === 'change' && key.purpose === 'api' && (
               <Button onClick={() => void rotateKey(key)}>Rotate</Button>
             )}

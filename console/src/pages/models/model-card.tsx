@@ -74,10 +74,10 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
               <Button
                 size="small"
                 icon={<Code2 className="size-3.5" aria-hidden="true" />}
-                aria-label={`View code for ${model.id}`}
+                aria-label={`Connect to ${model.id}`}
                 onClick={onCode}
               >
-                View code
+                Connect
               </Button>
               <TryInPlayground model={model} />
             </>

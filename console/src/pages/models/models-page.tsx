@@ -11,10 +11,10 @@ import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { useQueryState } from '../../state/url-query.ts';
+import { openConnect } from '../../connect/open-connect.tsx';
 import { useSession } from '../../state/session.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { ModelCard } from './model-card.tsx';
-import { ModelCode } from './model-code.tsx';
 import { ModelsTable } from './models-table.tsx';
 
 const AddModelDialog = lazy(() => import('./add-model-dialog.tsx'));
@@ -52,7 +52,6 @@ export default function ModelsPage() {
   const layout = layoutOf(query.get('layout')) ?? ((models?.length ?? 0) > MANY ? 'table' : 'cards');
   // A single model has no table, and neither have no models.
   const isTable = layout === 'table' && (models?.length ?? 0) > 1;
-  const named = query.get('code');
   const managed = query.get('model');
   const adding = query.get('add');
   const wasManaged = useWasTrue(user.operator && managed !== null);
@@ -108,10 +107,6 @@ export default function ModelsPage() {
           />
         )}
       </Loaded>
-      <ModelCode
-        model={models?.find(({ id, invalid }) => id === named && !invalid) ?? null}
-        onClose={() => change({ code: null })}
-      />
       <Suspense>
         {wasAdding && (
           <AddModelDialog
@@ -155,7 +150,7 @@ function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) 
   const none = shown.length === 0 && (
     <NoModels search={models.length === 0 ? '' : search} add={add} onClear={() => change({ q: null })} />
   );
-  const onCode = ({ id }: Model) => change({ code: id });
+  const onCode = ({ id }: Model) => openConnect({ model: id });
   const onManage = ({ id }: Model) => change({ model: id });
   if (isTable) {
     return (

@@ -189,7 +189,7 @@ function Actions({
       {!model.invalid && (
         <>
           <MenuItem icon={<Code2 />} onClick={() => onCode(model)}>
-            View code
+            Connect
           </MenuItem>
           <TryInPlayground model={model} />
         </>

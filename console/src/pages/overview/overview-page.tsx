@@ -2,6 +2,7 @@ import { LayoutDashboard } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useKeyNames } from '../../api/names.ts';
 import { both, type QueryState } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
@@ -10,6 +11,7 @@ import { NoAccount } from '../../components/no-account.tsx';
 import { Page } from '../../components/page.tsx';
 import { Skeleton, SkeletonRows } from '../../components/states.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
+import { openConnect } from '../../connect/open-connect.tsx';
 import { inexact, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
@@ -35,7 +37,12 @@ export default function OverviewPage() {
     <Page
       title="Overview"
       hint={scope.account === null ? 'All accounts' : scope.account.name}
-      actions={<DataAge operations={['readUsage', 'listRefusals', 'listServedModels']} />}
+      actions={
+        <>
+          <DataAge operations={['readUsage', 'listRefusals', 'listServedModels']} />
+          <Button onClick={() => openConnect()}>Connect</Button>
+        </>
+      }
     >
       <Overview key={scope.account?.id ?? ''} scope={scope} accountId={own.account?.id ?? null} />
     </Page>
