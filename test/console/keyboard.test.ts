@@ -93,6 +93,22 @@ describe('keyboard use', WITH_BROWSER, () => {
     await menu.waitFor({ state: 'hidden' });
   });
 
+  test('the command menu finds a key by its name, an account, and a request by its ID', async () => {
+    const id = '019aca11-0000-7000-8000-000000000001';
+    for (const [text, option, path] of [
+      ['app', /^app/, '/keys'],
+      ['default', /^Default/i, '/operator/accounts/default'],
+      [`chatcmpl-${id}`, /^Request/, `/requests/${id}`],
+    ] as const) {
+      await page.goto('/members');
+      await page.getByRole('heading', { name: 'Members', level: 1 }).waitFor();
+      await page.keyboard.press('Control+k');
+      await page.getByRole('combobox', { name: 'Search pages and commands' }).fill(text);
+      await page.getByRole('option', { name: option }).click();
+      await page.waitForURL(({ pathname }) => pathname === path);
+    }
+  });
+
   test('/ focuses the search of the page or opens the command menu, except while typing', async () => {
     await page.goto('/requests');
     const search = page.getByRole('main').getByRole('searchbox');

@@ -34,10 +34,10 @@ function Confirm({
 }: Question & { close: (confirmed: boolean) => void }) {
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    // Back leaves what the question is about.
+    // Back leaves what the question is about. Captured, because the page changes before other listeners are called.
     const withdraw = () => close(false);
-    addEventListener('popstate', withdraw);
-    return () => removeEventListener('popstate', withdraw);
+    addEventListener('popstate', withdraw, true);
+    return () => removeEventListener('popstate', withdraw, true);
   });
   const onConfirm = async () => {
     setBusy(true);

@@ -1,7 +1,7 @@
 import { Autocomplete } from '@base-ui/react/autocomplete';
 import { Dialog } from '@base-ui/react/dialog';
 import { Search } from 'lucide-react';
-import { useMemo } from 'react';
+import { useMemo, useState } from 'react';
 import { useLocation } from 'wouter';
 import { useDocument } from '../api/document-query.ts';
 import { useRead } from '../api/queries.ts';
@@ -23,7 +23,10 @@ interface CommandPaletteProps {
 
 /** The command menu: pages, actions, accounts, models, API operations and guides, filtered as the user types. */
 export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteProps) {
-  const groups = useCommands(onShortcuts);
+  const [text, setText] = useState('');
+  const commands = useCommands(onShortcuts);
+  const found = useFound(text.trim());
+  const groups = [...commands, ...found].filter(({ items }) => items.length > 0);
   return (
     <Dialog.Root open onOpenChange={(isOpen) => !isOpen && onClose()}>
       <Dialog.Portal>
@@ -36,6 +39,8 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
             open
             inline
             items={groups}
+            value={text}
+            onValueChange={setText}
             autoHighlight="always"
             keepHighlight
             filter={matchesCommand}
@@ -45,7 +50,7 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
               <Search className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
               <Autocomplete.Input
                 aria-label="Search pages and commands"
-                placeholder="Search pages, models, endpoints and guides"
+                placeholder="Search pages, keys, models, request IDs and guides"
                 className="h-12 min-w-0 flex-1 bg-transparent text-sm outline-none placeholder:text-ink-3"
               />
               <Dialog.Close className="rounded">
@@ -55,7 +60,7 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
             </div>
             <Autocomplete.Empty>
               <p className="px-4 py-8 text-center text-sm text-ink-3 empty:hidden">
-                No matches. Try a page, a model, an endpoint or a topic.
+                No matches. Try a page, a key, a model, a request ID or a topic.
               </p>
             </Autocomplete.Empty>
             <Autocomplete.List className="min-h-0 flex-1 overflow-y-auto overscroll-contain p-1.5 empty:hidden">
@@ -173,5 +178,59 @@ function useCommands(onShortcuts: () => void): CommandGroup[] {
       ),
     },
   ];
-  return groups.filter(({ items }) => items.length > 0);
+  return groups;
+}
+
+/** A request ID, also within the ID of a completion. */
+const REQUEST_ID = /[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}/i;
+
+/** The length from which a text is searched for in names. */
+const MIN_SEARCH = 2;
+
+/** Keys and accounts by name or ID, and the request with an ID. */
+function useFound(text: string): CommandGroup[] {
+  const { user } = useSession();
+  const account = useAccount();
+  const [, navigate] = useLocation();
+  const href = useHrefWithAccount();
+  const enabled = text.length >= MIN_SEARCH;
+  const ofAccount = { query: { account_id: account?.id ?? '', limit: 1000 } };
+  const keys = useRead('listKeys', ofAccount, { enabled: enabled && account !== null }).data;
+  const accounts = useRead('listAccounts', { query: { limit: 1000 } }, { enabled: enabled && user.operator });
+  if (!enabled) return [];
+  const request = REQUEST_ID.exec(text)?.[0];
+  return [
+    {
+      label: 'API keys',
+      items: (keys?.data ?? []).map(({ id, name, prefix, last_four: lastFour }) => ({
+        value: `key ${id}`,
+        label: name,
+        hint: `${prefix}…${lastFour}`,
+        keywords: `key ${id}`,
+        run: () => navigate(href(`/keys?key=${id}`)),
+      })),
+    },
+    {
+      label: 'Accounts',
+      items: (accounts.data?.data ?? []).map(({ id, name }) => ({
+        value: `operator account ${id}`,
+        label: name,
+        keywords: `account ${id}`,
+        run: () => navigate(`/operator/accounts/${encodeURIComponent(id)}`),
+      })),
+    },
+    {
+      label: 'Requests',
+      items:
+        request === undefined
+          ? []
+          : [
+              {
+                value: 'request',
+                label: `Request ${text}`,
+                run: () => navigate(href(`/requests/${request}`)),
+              },
+            ],
+    },
+  ];
 }
