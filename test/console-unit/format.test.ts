@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { exactMoney, exactMoneyColumn, money, moneyColumn } from '../../console/src/format/money.ts';
 import { bytes, percentColumn } from '../../console/src/format/number.ts';
-import { duration, localTime, utcSpan, wait } from '../../console/src/format/time.ts';
+import { ago, duration, localTime, utcSpan, wait } from '../../console/src/format/time.ts';
 import { ROOT } from '../docs/markdown.ts';
 import { dropSettings } from '../support/environment.ts';
 
@@ -26,6 +26,14 @@ describe('money', () => {
     for (const usd of ['2.139', '2.135', '2.134', '999.999'])
       assert.equal(money(usd), moneyColumn([usd])(usd));
     assert.deepEqual(['0.09267', '0.9996'].map(money), ['$0.0927', '$1.00']);
+  });
+
+  test('of a tiny amount is short enough to be read in full', () => {
+    assert.deepEqual(['0.0000012', '0.00000004', '0.000000000001'].map(money), [
+      '$0.000001',
+      '<$0.000001',
+      '<$0.000001',
+    ]);
   });
 
   test('in a column has as many decimals in every row as the largest amount requires', () => {
@@ -73,6 +81,17 @@ test('numbers and times are in English in browsers with another language, with t
 });
 
 describe('times', () => {
+  test('days ago are days of the calendar', () => {
+    const local = (...parts: [number, number, number, number, number]) => new Date(...parts);
+    const now = local(2026, 10, 22, 0, 30).getTime();
+    const before = (...parts: [number, number, number, number, number]) =>
+      ago(local(...parts).toISOString(), now);
+    assert.equal(before(2026, 10, 21, 0, 15), 'yesterday');
+    assert.equal(before(2026, 10, 20, 23, 30), '2 days ago');
+    assert.equal(before(2026, 10, 20, 1, 0), '2 days ago');
+    assert.equal(before(2026, 10, 23, 23, 59), 'tomorrow');
+  });
+
   test('a remaining time is rounded up to whole seconds', () => {
     assert.deepEqual([0, 1, 1001, 59_001, 250_000].map(wait), [
       '0 s',

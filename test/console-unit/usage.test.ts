@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import * as fc from '../support/fast-check.ts';
 import { USAGE_COUNTS } from '../../console/src/api/client.ts';
 import {
   indexNow,
   isFree,
   overTime,
   rest,
-  sumsUntil,
+  sumsOf,
+  untilSameHour,
   timesOf,
   valuesOf,
   type Sums,
@@ -78,11 +80,26 @@ describe('usage over time', () => {
     assert.equal(isFree(undefined), false);
   });
 
+  test('with constant traffic, a running day does not differ from the days before', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 30 }), fc.integer({ min: 1, max: 24 }), (running, begun) => {
+        const hour = { ...SUMS, requests: 100 };
+        const day = { ...SUMS, requests: 2400 };
+        const before = Array.from({ length: 31 }, () => day);
+        const hours = { before: Array.from({ length: 24 }, () => hour), begun };
+        const entries = untilSameHour({ running, before, hours });
+        assert.equal(sumsOf(entries, SUMS).requests, running * 2400 + begun * 100);
+        assert.equal(untilSameHour({ running: undefined, before, hours: null }), before);
+      }),
+    );
+  });
+
   test('an incomplete day is compared to the same number of hours', () => {
     const over = [{ ...SUMS, cost_usd: '0.5' }, null, { ...SUMS, cost_usd: '0.25' }];
-    const until = sumsUntil(over, 2, SUMS);
+    const entries = untilSameHour({ running: 1, before: over, hours: null });
+    const until = sumsOf(entries, SUMS);
     assert.deepEqual([until.requests, until.prompt_tokens, Number(until.cost_usd)], [10, 100, 0.5]);
-    const twice = sumsUntil([SUMS, SUMS], 2, SUMS);
+    const twice = sumsOf([SUMS, SUMS], SUMS);
     for (const count of USAGE_COUNTS) assert.equal(twice[count], 2 * SUMS[count], count);
   });
 });

@@ -61,6 +61,38 @@ describe('charts and the live log', WITH_BROWSER, () => {
     await page.waitForURL('**/usage');
   });
 
+  test('neither a right click nor a drag on a chart opens requests', async () => {
+    await page.goto('/usage');
+    const { chart, at } = await lastColumn(page);
+    await chart.click({ ...at, button: 'right' });
+    const box = await chart.boundingBox();
+    assert.ok(box);
+    const [x, y] = [box.x + at.position.x, box.y + at.position.y];
+    await page.mouse.move(x - 40, y);
+    await page.mouse.down();
+    await page.mouse.move(x, y, { steps: 3 });
+    await page.mouse.up();
+    await page.getByText('Total', { exact: true }).waitFor();
+    assert.match(page.url(), /\/usage$/);
+    await chart.click(at);
+    await page.waitForURL('**/requests?*');
+  });
+
+  test('the parts of a grouped chart are read again with their total', async () => {
+    await using visitor = await stage.stranger({});
+    await visitor.context.addCookies(await stage.operator.context.cookies());
+    const on = visitor.page;
+    await on.clock.install();
+    await on.goto('/usage?split=model');
+    await on.getByRole('figure').first().waitFor();
+    const read = on.waitForRequest((request) => {
+      const { searchParams: query } = new URL(request.url());
+      return query.get('by') === 'day' && query.has('model');
+    });
+    await on.clock.fastForward(61_000);
+    await read;
+  });
+
   test('the table of a chart links to the requests, by hour if the range is a day', async () => {
     await page.goto('/usage?range=today');
     await page.getByRole('button', { name: 'Show Tokens as table' }).click();

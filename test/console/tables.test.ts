@@ -151,7 +151,7 @@ describe('tables', WITH_BROWSER, () => {
     const error = { message: 'Not now.', code: 'internal_error', type: 'server_error' };
     await page.route('**/api/keys?*', (route) => route.fulfill({ status: 500, json: { error } }));
     await refresh.click();
-    await page.getByText('Not now.', { exact: true }).first().waitFor();
+    await page.getByText('Could not refresh: Not now.').waitFor();
     await table.getByText('gamma').waitFor();
     await page.unrouteAll();
     for (const path of ['/usage', '/operator/audit', '/operator/accounts', '/operator/plans']) {
@@ -182,7 +182,7 @@ describe('tables', WITH_BROWSER, () => {
       });
     });
     const error = page.getByText('Could not load more: Out of order.');
-    const retry = page.getByRole('button', { name: 'Try again' });
+    const retry = page.locator('footer').getByRole('button', { name: 'Try again' });
     for (const [path, url] of [
       // The entry is older than the first page.
       ['/api/audit', '/operator/audit?entry=00000000-0000-7000-8000-000000000001'],
@@ -258,6 +258,7 @@ describe('tables', WITH_BROWSER, () => {
   test('signing out deletes the chosen columns', async () => {
     const items = () => page.evaluate<string[]>('Object.keys(localStorage)');
     const isOfTable = (name: string) => name.includes('.columns.');
+    await page.setViewportSize(DESKTOP);
     await page.goto('/keys');
     await page.getByRole('button', { name: 'Table options' }).click();
     await page.getByRole('menuitemcheckbox', { name: 'Status' }).click();

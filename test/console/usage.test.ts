@@ -124,6 +124,69 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await page.waitForURL(`**/requests/${ids[2]}`);
   });
 
+  test('the last receipt of a page has the next one of the following page, and is left like any other', async () => {
+    const other = await page.context().newPage();
+    const fake = (index: number) => `0199aaaa-0000-7000-8000-0000000000${String(99 - index)}`;
+    await other.route(/\/api\/requests\?/, async (route) => {
+      const url = new URL(route.request().url());
+      const isFirst = !url.searchParams.has('cursor');
+      url.searchParams.delete('cursor');
+      const response = await route.fetch({ url: String(url) });
+      const { data } = (await response.json()) as { data: object[] };
+      const indexes = Array.from({ length: 25 }, (_, index) => (isFirst ? index : 25 + index));
+      const rows = indexes.map((index) => ({ ...data[0], id: fake(index) }));
+      await route.fulfill({ response, json: { data: rows, next_cursor: isFirst ? 'more' : null } });
+    });
+    await other.goto('/requests');
+    const receipt = other.getByRole('dialog', { name: 'Request' });
+    const open = (index: number) => other.locator(`a[href*="${fake(index)}"]`).click();
+    await open(24);
+    await receipt.getByRole('button', { name: 'Next request' }).click();
+    await other.waitForURL(`**/${fake(25)}`);
+    await receipt.getByRole('button', { name: 'Previous request' }).click();
+    await other.waitForURL(`**/${fake(24)}`);
+    await receipt.getByRole('button', { name: 'Previous request' }).click();
+    await other.waitForURL(`**/${fake(23)}`);
+    await receipt.getByRole('button', { name: 'Close' }).click();
+    await other.waitForURL('**/requests');
+    await open(24);
+    await other.waitForURL(`**/${fake(24)}`);
+    await receipt.waitFor();
+    await other.close();
+  });
+
+  test('closing a receipt that was opened by a link stays in the console', async () => {
+    const other = await page.context().newPage();
+    await other.goto(`/requests/${ids[1]}`);
+    const receipt = other.getByRole('dialog', { name: 'Request' });
+    await receipt.waitFor();
+    // As a link of the receipt to other requests does.
+    await other.evaluate("history.pushState(null, '', '/requests')");
+    await receipt.waitFor({ state: 'detached' });
+    await other.goBack();
+    await receipt.getByRole('button', { name: 'Close' }).click();
+    await other.waitForURL(/\/requests\??$/);
+    await other.close();
+  });
+
+  test('the log says how old it is after a refresh without changes, and why a refresh failed', async () => {
+    const other = await page.context().newPage();
+    await other.clock.install();
+    await other.goto('/requests');
+    await other.getByText(/^Updated/).waitFor();
+    await other.clock.fastForward(20_000);
+    await other.getByText(/^Updated [2-9]\d s ago/).waitFor();
+    await other.getByRole('button', { name: 'Refresh' }).click();
+    await other.getByText(/^Updated (?:just now|\d s ago)/).waitFor();
+    await other.route(/\/api\/(?:requests|refusals)\?/, (route) =>
+      route.fulfill({ status: 500, json: { error: { message: 'Out of order.', code: 'internal_error' } } }),
+    );
+    const alert = other.getByText('Could not refresh: Out of order.');
+    await other.getByRole('button', { name: 'Refresh' }).click();
+    await alert.waitFor();
+    await other.close();
+  });
+
   test('a receipt shows the cached tokens and their price', async () => {
     const receipt = page.getByRole('dialog', { name: 'Request' });
     await receipt

@@ -25,7 +25,7 @@ export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, l
     still: true,
     ...(live && { everyMs: LIVE_MS }),
   });
-  const page = newest.data;
+  const { data: page, dataUpdatedAt: readAt } = newest;
   const key = JSON.stringify(given);
   useEffect(() => {
     if (page === undefined) return;
@@ -33,8 +33,10 @@ export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, l
     client.setQueryData<Pages<ItemOf<'listRequests'>>>(
       pagesKey('listRequests', parsed),
       (pages) => pages && withNewest(pages, page),
+      { updatedAt: readAt },
     );
-  }, [client, key, page]);
+    // Also a page without changes is a newer one.
+  }, [client, key, page, readAt]);
   const { data, hasMore, isFetching, moreError, more } = list;
   const reads = useRef({ of: '', count: 0 });
   const count = data?.length ?? MIN_ROWS;
@@ -45,5 +47,11 @@ export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, l
     reads.current.count++;
     more();
   });
-  return { ...list, isRefreshing: newest.isFetching, refresh: () => void newest.refetch() };
+  return {
+    ...list,
+    isRefreshing: newest.isFetching,
+    /** Why the newest page could not be loaded; null: it was. */
+    refreshError: newest.error,
+    refresh: () => void newest.refetch(),
+  };
 }

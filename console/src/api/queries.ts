@@ -160,9 +160,10 @@ export const readSession = () =>
 export function useReads<Op extends Operation>(
   operation: Op,
   all: readonly Arguments<Op>[],
+  options: ReadOptions<ResponseOf<Op>> = {},
 ): readonly QueryState<ResponseOf<Op>>[] {
   return useQueries({
-    queries: all.map((given) => queryOf(operation, given)),
+    queries: all.map((given) => ({ ...queryOf(operation, given), ...optionsOf(options) })),
     combine: (reads) => reads.map(({ data, error, refetch }) => ({ data, error, refetch })),
   });
 }
@@ -202,6 +203,8 @@ export function useList<Op extends Paged>(
     error: list.error,
     isPending: list.isPending,
     isFetching: list.isFetching,
+    /** The data is of the arguments before, see `keep`. */
+    isStale: list.isPlaceholderData,
     /** Unix milliseconds; 0: not loaded yet. */
     updatedAt: list.dataUpdatedAt,
     hasMore: list.hasNextPage,
@@ -229,11 +232,13 @@ export function useList<Op extends Paged>(
 
 /**
  * Returns the age of what is shown of these operations: the time of the oldest response, in Unix milliseconds (0: not
- * loaded yet), whether they are being loaded, and a function that loads them again and shows an error as a toast.
+ * loaded yet), whether they are being loaded, why one of them could not be loaded again (null: all were), and a function
+ * that loads them again.
  */
 export function useAge(operations: readonly Operation[]): {
   atMs: number;
   busy: boolean;
+  error: Error | null;
   refresh: () => void;
 } {
   const client = useQueryClient();
@@ -242,22 +247,18 @@ export function useAge(operations: readonly Operation[]): {
     type: 'active',
     predicate: ({ queryKey: [operation] }: Query) => operations.some((one) => one === operation),
   } as const;
-  const atMs = useSyncExternalStore(
-    // Not while a component renders, which can begin a query.
-    (changed) => cache.subscribe(notifyManager.batchCalls(changed)),
-    () => {
-      const times = cache.findAll(shown).flatMap(({ state }) => state.dataUpdatedAt || []);
-      return times.length === 0 ? 0 : Math.min(...times);
-    },
+  // Not while a component renders, which can begin a query.
+  const subscribe = (changed: () => void) => cache.subscribe(notifyManager.batchCalls(changed));
+  const atMs = useSyncExternalStore(subscribe, () => {
+    const times = cache.findAll(shown).flatMap(({ state }) => state.dataUpdatedAt || []);
+    return times.length === 0 ? 0 : Math.min(...times);
+  });
+  const error = useSyncExternalStore(
+    subscribe,
+    () =>
+      cache.findAll(shown).find(({ state }) => state.data !== undefined && state.error)?.state.error ?? null,
   );
-  const refresh = async () => {
-    try {
-      await client.refetchQueries(shown, { throwOnError: true });
-    } catch (error) {
-      notify.error(error instanceof Error ? error.message : String(error));
-    }
-  };
-  return { atMs, busy: useIsFetching(shown) > 0, refresh: () => void refresh() };
+  return { atMs, busy: useIsFetching(shown) > 0, error, refresh: () => void client.refetchQueries(shown) };
 }
 
 /** The state of a list whose pages are loaded one after another. */

@@ -42,6 +42,8 @@ function ChartPlot(props: ChartProps) {
   const container = useRef<HTMLDivElement>(null);
   const plot = usePlot(container, props);
   const [pointed, setPointed] = useState<Pointed | null>(null);
+  /** Where the pointer was pressed; null: elsewhere, or with another button than the main one. */
+  const pressedAt = useRef<{ x: number; y: number } | null>(null);
   const point = (event: PointerEvent): Pointed | null => {
     if (plot.current === null || container.current === null || times.length === 0) return null;
     const index = plot.current.indexAt(event.clientX - container.current.getBoundingClientRect().left);
@@ -55,6 +57,9 @@ function ChartPlot(props: ChartProps) {
           ref={container}
           // Absolute, because the canvas would otherwise keep its container wide when the window shrinks.
           className={`absolute inset-0 touch-pan-y overflow-hidden ${onOpen ? 'cursor-pointer' : ''}`}
+          onPointerDown={(event) => {
+            pressedAt.current = event.button === 0 ? { x: event.clientX, y: event.clientY } : null;
+          }}
           onPointerMove={(event) => setPointed(point(event))}
           onPointerLeave={(event) => event.pointerType === 'mouse' && setPointed(null)}
           onPointerUp={(event) => {
@@ -62,7 +67,11 @@ function ChartPlot(props: ChartProps) {
             // The first tap only shows the tooltip.
             const opens = event.pointerType === 'mouse' || next?.index === pointed?.index;
             setPointed(next);
-            if (opens && next !== null) onOpen?.(next.index);
+            const from = pressedAt.current;
+            pressedAt.current = null;
+            const isClick =
+              from !== null && Math.hypot(event.clientX - from.x, event.clientY - from.y) < CLICK_DISTANCE;
+            if (isClick && opens && next !== null) onOpen?.(next.index);
           }}
         />
         {at !== null && (
@@ -87,6 +96,9 @@ function ChartPlot(props: ChartProps) {
     </figure>
   );
 }
+
+/** A pointer that moves further while it is pressed drags, in CSS pixels. */
+const CLICK_DISTANCE = 6;
 
 /** The hovered time, and its column in pixels. */
 interface Pointed {

@@ -5,6 +5,8 @@ import { useHrefWithAccount } from '../state/account.ts';
 type LinkProps = Omit<ComponentProps<'a'>, 'href'> & {
   /** A console path, with an optional query. */
   to: string;
+  /** Kept with the page in the history. */
+  state?: object | undefined;
 };
 
 /** A link within the console. Keeps the account of the current URL. */

@@ -3,23 +3,31 @@ import type { Operation } from '../api/client.ts';
 import { useAge } from '../api/queries.ts';
 import { clock, secondsAgo } from '../format/time.ts';
 import { IconButton } from './button.tsx';
+import { CodeText } from './code-text.tsx';
 import { useNow } from './now.ts';
 
 interface UpdatedAtProps {
   /** Time of the data, Unix milliseconds; 0: not loaded yet. */
   atMs: number;
   busy: boolean;
+  /** Why it could not be loaded again; null: it was. */
+  error: Error | null;
   /** Undefined: the data is refetched automatically. */
   onRefresh?: (() => void) | undefined;
 }
 
 /** Shows how old the data of a list is, with a button that loads it again. */
-export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
+export function UpdatedAt({ atMs, busy, error, onRefresh }: UpdatedAtProps) {
   const nowMs = useNow(1000);
   if (atMs === 0) return null;
   return (
     <p className="flex min-h-9 items-center justify-end gap-1 text-xs text-ink-3 tabular-nums">
-      <time dateTime={new Date(atMs).toISOString()} title={`Updated at ${clock(atMs)}`}>
+      {error !== null && (
+        <span role="alert" className="mr-2 min-w-0 text-bad">
+          Could not refresh: <CodeText text={error.message} />
+        </span>
+      )}
+      <time className="shrink-0" dateTime={new Date(atMs).toISOString()} title={`Updated at ${clock(atMs)}`}>
         Updated {secondsAgo(atMs, nowMs)}
       </time>
       {onRefresh !== undefined && (
@@ -40,6 +48,6 @@ export function UpdatedAt({ atMs, busy, onRefresh }: UpdatedAtProps) {
 
 /** Shows how old the data of these operations on a page is, with a button that loads it again. */
 export function DataAge({ operations }: { operations: readonly Operation[] }) {
-  const { atMs, busy, refresh } = useAge(operations);
-  return <UpdatedAt atMs={atMs} busy={busy} onRefresh={refresh} />;
+  const { atMs, busy, error, refresh } = useAge(operations);
+  return <UpdatedAt atMs={atMs} busy={busy} error={error} onRefresh={refresh} />;
 }

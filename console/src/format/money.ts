@@ -1,11 +1,15 @@
+/** Of amounts that are not exact, so that they fit where they are shown. */
+const MAX_DECIMALS = 6;
+
 /**
- * Formats a single amount in USD, rounded to cents, or to three significant digits below $1. `usd` is a decimal string
- * and is never converted to a float. Use `moneyColumn` for a column of amounts.
+ * Formats a single amount in USD, rounded to cents, or below $1 to three significant digits and at most 6 decimals. `usd`
+ * is a decimal string and is never converted to a float. Use `moneyColumn` for a column of amounts.
  */
 export function money(usd: string): string {
   const { whole, fraction } = partsOf(usd);
   const zeros = /^0*/.exec(fraction)?.[0].length ?? 0;
-  const digits = whole === '0' && zeros < fraction.length ? Math.max(2, zeros + 3) : 2;
+  const digits =
+    whole === '0' && zeros < fraction.length ? Math.min(Math.max(2, zeros + 3), MAX_DECIMALS) : 2;
   return rounded(usd, digits).replace(/(\.\d{2,}?)0+$/, '$1');
 }
 
@@ -16,7 +20,7 @@ export const exactMoney = (usd: string): string =>
 /** Returns a formatter for a column with these amounts. The largest amount decides the number of decimals, 2 to 6. */
 export function moneyColumn(amounts: Iterable<string>): (usd: string) => string {
   const largest = largestOf(amounts, (usd) => Math.abs(inexact(usd)));
-  const decimals = largest === 0 || largest >= 1 ? 2 : largest >= 0.01 ? 4 : 6;
+  const decimals = largest === 0 || largest >= 1 ? 2 : largest >= 0.01 ? 4 : MAX_DECIMALS;
   return (usd) => rounded(usd, decimals);
 }
 

@@ -75,11 +75,18 @@ const STEPS = [
 export function ago(at: string, nowMs: number): string {
   const seconds = (Date.parse(at) - nowMs) / 1000;
   for (const [unit, length] of STEPS) {
-    if (Math.abs(seconds) >= length) {
-      return (unit === 'day' ? RELATIVE_DAY : RELATIVE).format(Math.trunc(seconds / length), unit);
-    }
+    if (Math.abs(seconds) < length) continue;
+    // "Yesterday" is a day of the calendar, which 25 to 47 hours ago may not be.
+    if (unit === 'day') return RELATIVE_DAY.format(localDay(Date.parse(at)) - localDay(nowMs), unit);
+    return RELATIVE.format(Math.trunc(seconds / length), unit);
   }
   return seconds > 1 ? 'in less than a minute' : 'just now';
+}
+
+/** Returns the number of a day in the user's time zone; the days of a year have consecutive numbers. */
+function localDay(ms: number): number {
+  const at = new Date(ms);
+  return Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()) / 86_400_000;
 }
 
 /** Formats how long ago a time was: `just now`, `8 s ago`, `3 min ago`. */

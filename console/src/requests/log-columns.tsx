@@ -13,6 +13,8 @@ interface Names {
   account: ((id: string) => string) | null;
   /** Returns the path of the receipt of a request. */
   receipt: (id: string) => string;
+  /** State of the receipts in the history. */
+  state?: object;
   /** Never shows the organizations of models. */
   short?: boolean;
 }
@@ -41,7 +43,7 @@ function Notes({ request: { notes } }: { request: Request }) {
  * hidden values. */
 export function logColumns(
   requests: readonly Request[],
-  { key, account, receipt, short = false }: Names,
+  { key, account, receipt, state, short = false }: Names,
 ): Column<Request>[] {
   const amount = moneyColumn(requests.map(({ cost_usd }) => cost_usd));
   const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : amount(cost_usd));
@@ -54,6 +56,7 @@ export function logColumns(
         <>
           <Link
             to={receipt(row.id)}
+            state={state}
             className="block font-medium whitespace-nowrap text-ink tabular-nums underline-offset-2 hover:underline"
           >
             <time dateTime={row.started_at} title={`${dateTime(row.started_at)} (${utc(row.started_at)})`}>

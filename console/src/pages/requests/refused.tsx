@@ -55,6 +55,7 @@ export function Refused({ scope, live }: { scope: Scope; live: boolean }) {
           <UpdatedAt
             atMs={read.dataUpdatedAt}
             busy={read.isFetching}
+            error={read.error}
             onRefresh={live ? undefined : () => void read.refetch()}
           />
         </div>

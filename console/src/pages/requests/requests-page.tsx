@@ -2,7 +2,7 @@ import { ListTree } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, useParams } from 'wouter';
 import { useLog } from '../../api/log.ts';
-import { useMore } from '../../api/queries.ts';
+import { orToast } from '../../api/act.ts';
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
@@ -42,9 +42,11 @@ export default function RequestsPage() {
   const find = query.get('find');
   const live = query.get('live') === '1';
   const receiptOf = useReceiptPath();
-  const close = useBack(id);
   const [listed, setListed] = useState<Listed>({ ids: [] });
-  const move = useMove(listed, id, (to) => navigate(href(receiptOf(to)), { replace: true }));
+  const move = useMove(listed, id, (to) =>
+    // The entry before stays the same.
+    navigate(href(receiptOf(to)), { replace: true, state: history.state as unknown }),
+  );
   if (scope.account === null && !scope.all) return <NoAccount title="Requests" icon={ListTree} />;
   const rows = (requests: readonly Request[], rest?: Rest<Request>) => (
     <Rows
@@ -107,7 +109,10 @@ export default function RequestsPage() {
         id={id ?? null}
         scope={scope}
         {...move}
-        onClose={() => close(() => navigate(href(`/requests?${query}`), { replace: true }))}
+        onClose={() => {
+          if (isFromList(history.state)) history.back();
+          else navigate(href(`/requests?${query}`), { replace: true });
+        }}
       />
     </Page>
   );
@@ -121,24 +126,23 @@ interface Listed {
 
 /** Returns functions that open the requests next to the open one in the list. Loads more at its end. */
 function useMove({ ids, rest }: Listed, openId: string | undefined, open: (id: string) => void) {
-  /** The last request of the list, from which the user went on. */
-  const [waitingAt, setWaitingAt] = useState<string | null>(null);
+  const opened = useRef(openId);
+  useEffect(() => {
+    opened.current = openId;
+  });
   const at = openId === undefined ? -1 : ids.indexOf(openId);
   const [previous, next] = at === -1 ? [] : [ids[at - 1], ids[at + 1]];
-  const isWaiting = openId === waitingAt;
-  useEffect(() => {
-    if (isWaiting && next !== undefined) open(next);
-  });
-  useMore(isWaiting && next === undefined, rest);
-  const wait = () => {
-    setWaitingAt(openId ?? null);
-    // A page that could not be loaded is not requested automatically.
-    if (rest?.moreError != null && !rest.isReadingMore) rest.more();
+  const openNext = async () => {
+    if (next !== undefined || rest === undefined) return next !== undefined && open(next);
+    const rows = await rest.loadUpTo(ids.length + 1, new AbortController().signal);
+    const loaded = rows[rows.findIndex(({ id }) => id === openId) + 1];
+    // Not if another request was opened, or this one closed, in the meantime.
+    if (loaded !== undefined && opened.current === openId) open(loaded.id);
   };
   const hasNext = next !== undefined || (at !== -1 && rest?.hasMore === true);
   return {
     onPrevious: previous === undefined ? null : () => open(previous),
-    onNext: hasNext ? () => (next === undefined ? wait() : open(next)) : null,
+    onNext: hasNext ? () => void orToast(openNext()) : null,
   };
 }
 
@@ -152,14 +156,11 @@ function useReceiptPath(): (id: string) => string {
   };
 }
 
-/** Returns a function that goes back to the list in the history, or calls `orElse` if the list was not visited. */
-function useBack(id: string | undefined): (orElse: () => void) => void {
-  const wasInList = useRef(false);
-  useEffect(() => {
-    if (id === undefined) wasInList.current = true;
-  }, [id]);
-  return (orElse) => (wasInList.current ? history.back() : orElse());
-}
+/** The state of a receipt in the history whose entry before is the list. */
+const FROM_LIST = { fromList: true };
+
+const isFromList = (state: unknown): boolean =>
+  typeof state === 'object' && state !== null && 'fromList' in state;
 
 function Toolbar({ scope, filters }: { scope: Scope; filters: Filters }) {
   const [query, change] = useQueryState();
@@ -202,14 +203,19 @@ function Log({ scope, filters, live, children }: LogProps) {
   return (
     <>
       <div className="border-b border-line px-4 py-1 sm:px-5">
-        <UpdatedAt atMs={log.updatedAt} busy={log.isRefreshing} onRefresh={live ? undefined : log.refresh} />
+        <UpdatedAt
+          atMs={log.updatedAt}
+          busy={log.isRefreshing}
+          error={log.refreshError}
+          onRefresh={live ? undefined : log.refresh}
+        />
       </div>
       <Loaded query={log} loading={loading}>
         {(requests) =>
           requests.length === 0 && log.isFetching ? (
             loading
           ) : (
-            <>
+            <div className={log.isStale ? 'opacity-60' : ''} aria-busy={log.isStale}>
               {requests.length > 0 ? (
                 children(requests, log)
               ) : (
@@ -222,7 +228,7 @@ function Log({ scope, filters, live, children }: LogProps) {
                   rest={log}
                 />
               )}
-            </>
+            </div>
           )
         }
       </Loaded>
@@ -258,10 +264,15 @@ function Rows({ scope, requests, rest, openId, receiptOf, onListed }: RowsProps)
       label="Requests"
       id="requests"
       {...(rest !== undefined && { rest })}
-      columns={logColumns(requests, { key, account: scope.all ? account : null, receipt: receiptOf })}
+      columns={logColumns(requests, {
+        key,
+        account: scope.all ? account : null,
+        receipt: receiptOf,
+        state: FROM_LIST,
+      })}
       rows={requests}
       keyOf={({ id }) => id}
-      onOpen={({ id }) => navigate(href(receiptOf(id)))}
+      onOpen={({ id }) => navigate(href(receiptOf(id)), { state: FROM_LIST })}
       isOpen={({ id }) => id === openId}
     />
   );

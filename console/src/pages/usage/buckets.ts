@@ -59,9 +59,25 @@ export type Measure = keyof typeof MEASURES;
 export const valuesOf = (over: OverTime, measure: Measure): number[] =>
   over.map((sums) => (sums === null ? 0 : MEASURES[measure](sums)));
 
-/** Returns the totals of the first `count` entries, with the percentiles of the whole period. The cost is inexact. */
-export function sumsUntil(over: OverTime, count: number, whole: Sums): Sums {
-  const begun = over.slice(0, count).filter((sums) => sums !== null);
+/** A period of which only a part has passed, and the one before it. */
+interface Running {
+  /** Index of the hour or day that has not ended; undefined: the period has. */
+  running: number | undefined;
+  before: OverTime;
+  /** If it is a day: the hours of the day at this index before, and how many have begun today; null: it is an hour. */
+  hours: { before: OverTime; begun: number } | null;
+}
+
+/** Returns the entries of the period before that are to be compared: up to the same hour. */
+export function untilSameHour({ running, before, hours }: Running): OverTime {
+  if (running === undefined) return before;
+  if (hours === null) return before.slice(0, running + 1);
+  return [...before.slice(0, running), ...hours.before.slice(0, hours.begun)];
+}
+
+/** Returns the totals of these entries, with the percentiles of the whole period. The cost is inexact. */
+export function sumsOf(over: OverTime, whole: Sums): Sums {
+  const begun = over.filter((sums) => sums !== null);
   const total = (of: (sums: Sums) => number) => begun.reduce((sum, sums) => sum + of(sums), 0);
   const counts = USAGE_COUNTS.map((name) => [name, total((sums) => sums[name])] as const);
   return { ...whole, ...Object.fromEntries(counts), cost_usd: total(MEASURES.cost).toFixed(12) };

@@ -15,7 +15,7 @@ import { scopeInQuery, useScope, type Scope } from '../../state/scope.ts';
 import { requestsPath, type Filters } from '../../requests/filters.ts';
 import { KeyFilter, ModelFilter } from '../../requests/filter-selects.tsx';
 import { Breakdown } from './breakdown.tsx';
-import { endOf, sumsUntil, type Sums } from './buckets.ts';
+import { endOf, type Sums } from './buckets.ts';
 import { ExportMenu } from './export-menu.tsx';
 import { Figures } from './figures.tsx';
 import { LimitsCard } from './limits-card.tsx';
@@ -84,11 +84,11 @@ function ChartOptions({ scope, selection }: { scope: Scope; selection: Selection
 }
 
 function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
-  const usage = useUsage(scope, selection);
+  const hour = useHour();
+  const usage = useUsage(scope, selection, hour);
   const parts = useParts(scope, selection, usage.times);
   const models = useParts(scope, { ...selection, split: 'model' }, usage.times);
   const [, change] = useQueryState();
-  const hour = useHour();
   const { unit, days, model, key } = selection;
   const { over, overBefore, times } = usage;
   const linkOf = (filters: Partial<Filters>, whose = scopeInQuery(scope)) =>
@@ -100,7 +100,12 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
   const saved = useSaved(scope, selection);
   const all = usage.all.data;
   const figures = (sums: Sums | undefined) => (
-    <Figures now={sums} {...comparable(selection, usage, hour)} savedUsd={saved} />
+    <Figures
+      now={sums}
+      before={usage.allBefore}
+      beforeText={`${daysText(selection.before)}${usage.isRunning ? ', until the same hour' : ''}`}
+      savedUsd={saved}
+    />
   );
   return (
     <div
@@ -136,25 +141,6 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
       )}
     </div>
   );
-}
-
-/**
- * Returns the totals of the previous period. If usage is shown by hour, counts only as many hours as have started in
- * the current period.
- */
-function comparable(
-  { unit, before }: Selection,
-  { times, allBefore, overBefore }: ReturnType<typeof useUsage>,
-  hour: string,
-): { before: Sums | undefined; beforeText: string } {
-  const begun = times.filter((time) => time * 1000 <= Date.parse(hour)).length;
-  if (unit === 'day' || begun === times.length) {
-    return { before: allBefore, beforeText: daysText(before) };
-  }
-  return {
-    before: allBefore && overBefore.data && sumsUntil(overBefore.data, begun, allBefore),
-    beforeText: `${daysText(before)}, ${begun === 1 ? 'first hour' : `first ${begun} hours`}`,
-  };
 }
 
 function NoRequests() {

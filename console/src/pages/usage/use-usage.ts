@@ -1,8 +1,8 @@
 import { useAccountNames, useKeyNames } from '../../api/names.ts';
-import { useRead, useReads, type QueryState } from '../../api/queries.ts';
-import type { Days } from '../../components/date-range-days.ts';
+import { both, useRead, useReads, type QueryState } from '../../api/queries.ts';
+import { addDays, dayAt, type Days } from '../../components/date-range-days.ts';
 import type { Scope } from '../../state/scope.ts';
-import { overTime, timesOf, type OverTime, type Sums } from './buckets.ts';
+import { indexNow, overTime, sumsOf, timesOf, untilSameHour, type OverTime, type Sums } from './buckets.ts';
 import type { Selection, Split } from './selection.ts';
 
 /** Maximum number of groups in a chart; the rest is combined. */
@@ -20,8 +20,8 @@ export function usageQuery(scope: Scope, { model, key }: Selection, { from, to }
   };
 }
 
-/** Loads the usage of the selected and the previous period. */
-export function useUsage(scope: Scope, selection: Selection) {
+/** Loads the usage of the selected and the previous period. `hour`: the current one, ISO 8601. */
+export function useUsage(scope: Scope, selection: Selection, hour: string) {
   const { unit, days, before } = selection;
   const options = { keep: true, everyMs: EVERY_MS };
   const now = usageQuery(scope, selection, days);
@@ -32,12 +32,41 @@ export function useUsage(scope: Scope, selection: Selection) {
   const overBefore = useRead('readUsage', { query: { ...then, by: unit } }, options);
   const times = timesOf(days, unit);
   const timesBefore = timesOf(before, unit);
+  const running = indexNow(times, unit, hour);
+  const startedAt = unit === 'day' && running !== undefined ? timesBefore[running] : undefined;
+  // The day before that corresponds to today, whose hours until now are compared.
+  const day = dayAt((startedAt ?? 0) * 1000);
+  const dayBefore = { from: day, to: addDays(day, 1) };
+  const hours = useRead(
+    'readUsage',
+    { query: { ...then, ...dayBefore, by: 'hour' } },
+    { keep: true, enabled: startedAt !== undefined },
+  );
+  const hoursBefore = hours.data && overTime(timesOf(dayBefore, 'hour'), hours.data.data);
+  const begun = new Date(hour).getUTCHours() + 1;
   return {
     /** The data is of the previous selection while the new one loads. */
     isStale: [all, allBefore, over, overBefore].some(({ isPlaceholderData }) => isPlaceholderData),
     times,
     all: mapped(all, ({ data: [sums] }) => sums),
-    allBefore: allBefore.data?.data[0],
+    /** Of the previous period, up to the same hour. */
+    allBefore: mapped(
+      both(allBefore, overBefore),
+      ([
+        {
+          data: [sums],
+        },
+        { data },
+      ]) => {
+        if (sums === undefined || running === undefined) return sums;
+        const whole = overTime(timesBefore, data);
+        if (startedAt === undefined)
+          return sumsOf(untilSameHour({ running, before: whole, hours: null }), sums);
+        if (hoursBefore === undefined) return undefined;
+        return sumsOf(untilSameHour({ running, before: whole, hours: { before: hoursBefore, begun } }), sums);
+      },
+    ).data,
+    isRunning: running !== undefined,
     over: mapped(over, ({ data }) => overTime(times, data)),
     overBefore: mapped(overBefore, ({ data }) => fitted(overTime(timesBefore, data), times.length)),
   };
@@ -113,6 +142,8 @@ export function useParts(
   const reads = useReads(
     'readUsage',
     by === null ? [] : ids.map((id) => ({ query: { ...base, [PARTS[by].filter]: id, by: unit } })),
+    // Like the total, of which they are parts.
+    { everyMs: EVERY_MS },
   );
   const nameOf = useNames(scope, by, ids);
   const all = [sums, ...reads];
