@@ -2,7 +2,7 @@ import { AlertDialog } from '@base-ui/react/alert-dialog';
 import { useEffect, useState, type ReactNode } from 'react';
 import { orToast } from '../api/act.ts';
 import { Button } from './button.tsx';
-import { openOverlay } from './overlays.tsx';
+import { openOverlay, type Overlay } from './overlays.tsx';
 
 interface Question {
   /** A question. */
@@ -21,7 +21,8 @@ interface Question {
  * closes the question before that, the action goes on without it.
  */
 export async function confirm(question: Question): Promise<boolean> {
-  return (await openOverlay<boolean>((close) => <Confirm {...question} close={close} />)) ?? false;
+  const overlay: Overlay<boolean> = (close) => <Confirm {...question} close={close} />;
+  return (await openOverlay(overlay, { endsWithHost: true })) ?? false;
 }
 
 function Confirm({
@@ -34,10 +35,10 @@ function Confirm({
 }: Question & { close: (confirmed: boolean) => void }) {
   const [busy, setBusy] = useState(false);
   useEffect(() => {
-    // Back leaves what the question is about. Captured, because the page changes before other listeners are called.
+    // Back leaves what the question is about.
     const withdraw = () => close(false);
-    addEventListener('popstate', withdraw, true);
-    return () => removeEventListener('popstate', withdraw, true);
+    addEventListener('popstate', withdraw);
+    return () => removeEventListener('popstate', withdraw);
   });
   const onConfirm = async () => {
     setBusy(true);

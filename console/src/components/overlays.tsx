@@ -19,6 +19,7 @@ interface Host {
 interface OpenOverlay {
   id: number;
   host: Host | null;
+  endsWithHost: boolean;
   render: () => ReactNode;
   /** Closes it without a result. */
   dismiss: () => void;
@@ -32,9 +33,12 @@ const listeners = new Set<() => void>();
 /**
  * Opens a dialog above everything that is shown. It is not part of the component that opens it: it stays when that
  * component goes, for example when the page changes. Resolves to its result when it closes; undefined: it was dismissed,
- * or the session has ended.
+ * or the session has ended, or, if it `endsWithHost`, the dialog below it was closed.
  */
-export function openOverlay<Result>(overlay: Overlay<Result>): Promise<Result | undefined> {
+export function openOverlay<Result>(
+  overlay: Overlay<Result>,
+  { endsWithHost = false } = {},
+): Promise<Result | undefined> {
   return new Promise((resolve) => {
     const id = count++;
     const close = (result?: Result) => {
@@ -42,7 +46,7 @@ export function openOverlay<Result>(overlay: Overlay<Result>): Promise<Result | 
       resolve(result);
     };
     const host = hosts.at(-1) ?? null;
-    set([...overlays, { id, host, render: () => overlay(close), dismiss: () => close() }]);
+    set([...overlays, { id, host, endsWithHost, render: () => overlay(close), dismiss: () => close() }]);
   });
 }
 
@@ -60,9 +64,10 @@ export function OverlayHost({ children }: { children?: ReactNode }) {
     hosts = [...hosts, host];
     return () => {
       hosts = hosts.filter((other) => other !== host);
-      // What is open above a dialog stays when the dialog goes.
-      if (host.parent === null) for (const overlay of overlays) overlay.dismiss();
-      else set(overlays.map((one) => (one.host === host ? { ...one, host: host.parent } : one)));
+      for (const overlay of overlays)
+        if (host.parent === null || (overlay.host === host && overlay.endsWithHost)) overlay.dismiss();
+      // What else is open above a dialog stays when the dialog goes.
+      set(overlays.map((one) => (one.host === host ? { ...one, host: host.parent } : one)));
     };
   }, [host]);
   const shown = useSyncExternalStore(subscribe, () => overlays);
