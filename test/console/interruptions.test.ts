@@ -200,6 +200,24 @@ describe('interrupted dialogs', WITH_BROWSER, () => {
     await dialog('gamma').getByText('cannot be changed').waitFor();
   });
 
+  test('a lost response of a rotation says that the key may have a secret that nobody has seen', async () => {
+    const path = '**/api/keys/*/rotate';
+    await page.route(path, async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await page.goto('/keys');
+    await main().getByRole('button', { name: 'Actions for alpha' }).click();
+    await page.getByRole('menuitem', { name: 'Rotate' }).click();
+    await question().getByRole('button', { name: 'Create new secret' }).click();
+    await page
+      .getByText(/may have a new secret that nobody has seen/)
+      .first()
+      .waitFor();
+    await page.unroute(path);
+    await question().getByRole('button', { name: 'Cancel' }).click();
+  });
+
   test('a reload asks first while a new key is not copied', async () => {
     await page.goto('/keys?create=1');
     await dialog('Create API key').getByLabel('Name').fill('not copied');

@@ -114,6 +114,22 @@ describe('two-factor authentication', WITH_BROWSER, () => {
     }
   });
 
+  test('a lost response with new recovery codes says to create them again', async () => {
+    const path = '**/api/me/recovery-codes';
+    await page.route(path, async (route) => {
+      await route.fetch();
+      await route.abort();
+    });
+    await page.getByRole('button', { name: 'Create new recovery codes' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Create new recovery codes?' });
+    await dialog.getByLabel('Password', { exact: true }).fill(OPERATOR.password);
+    await dialog.getByRole('button', { name: 'Create codes' }).click();
+    await dialog.getByText(/may have stopped working. Create new codes again/).waitFor();
+    await page.unroute(path);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'hidden' });
+  });
+
   test('is disabled with the password', async () => {
     await page.getByRole('button', { name: 'Disable' }).click();
     const dialog = page.getByRole('dialog', { name: 'Disable two-factor authentication?' });
