@@ -56,6 +56,10 @@ describe('the overview', WITH_BROWSER, () => {
     await attention(page).getByText('The key production expires in 2 days.').waitFor();
     await page.getByRole('link', { name: 'Refused: 2' }).waitFor();
     await page.getByRole('link', { name: 'Errors: 0' }).waitFor();
+    await open(page, { path: '/usage' });
+    await page.getByRole('link', { name: '1 request refused in the last 7 days' }).click();
+    await page.getByRole('table', { name: 'Refused requests' }).getByText('model_not_found').waitFor();
+    await open(page, { path: '/' });
     assert.equal(await page.getByText('Get started').count(), 0);
     await page.getByRole('link', { name: /: 1 completed/ }).click();
     await page.waitForURL(/\/requests\?.*from=.*&to=/);
@@ -95,7 +99,7 @@ describe('the overview', WITH_BROWSER, () => {
     await page.route('**/api/refusals?*', (route) => route.fulfill({ status: 500, json: { error } }));
     await page.getByRole('button', { name: 'Refresh' }).click();
     const notice = page.getByRole('main').getByRole('alert');
-    await notice.getByText('Out of order.').waitFor();
+    await notice.getByText('Out of order.', { exact: true }).waitFor();
     assert.equal(await attention(page).count(), 0);
     await page.unroute('**/api/refusals?*');
     await notice.getByRole('button', { name: 'Try again' }).click();

@@ -1,4 +1,5 @@
 import { ArrowDownRight, ArrowRight, ArrowUpRight } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { Card, Figure } from '../../components/card.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { exactMoney, inexact, money } from '../../format/money.ts';
@@ -67,10 +68,12 @@ interface FiguresProps {
   beforeText: string;
   /** How much less cached tokens cost than uncached ones, in USD; null: nothing, or not known. */
   savedUsd: string | null;
+  /** What else there is to know about the requests. */
+  children?: ReactNode;
 }
 
 /** Usage totals, each compared to the previous period. */
-export function Figures({ now, before, beforeText, savedUsd }: FiguresProps) {
+export function Figures({ now, before, beforeText, savedUsd, children }: FiguresProps) {
   const figures = FIGURES.filter(
     ({ of, hiddenIfZero }) => !hiddenIfZero || [now, before].some((sums) => sums && of(sums) !== 0),
   );
@@ -85,6 +88,7 @@ export function Figures({ now, before, beforeText, savedUsd }: FiguresProps) {
       </dl>
       <p className="mt-5 flex flex-wrap justify-between gap-x-6 gap-y-1 border-t border-line pt-3 text-xs text-ink-3">
         <span>Compared to {beforeText}</span>
+        {children}
         {savedUsd !== null && (
           <span>Cached tokens cost {money(savedUsd)} less than uncached ones, at the current prices</span>
         )}

@@ -7,6 +7,9 @@ import { DateRange } from '../../components/date-range.tsx';
 import { Page } from '../../components/page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState } from '../../components/states.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { counted } from '../../format/number.ts';
+import { useRead } from '../../api/queries.ts';
 import { DataAge } from '../../components/updated-at.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
@@ -105,7 +108,9 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
       before={usage.allBefore}
       beforeText={`${daysText(selection.before)}${usage.isRunning ? ', until the same hour' : ''}`}
       savedUsd={saved}
-    />
+    >
+      <RefusedLink scope={scope} keyId={key} />
+    </Figures>
   );
   return (
     <div
@@ -140,6 +145,23 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
         </>
       )}
     </div>
+  );
+}
+
+/** How many requests were refused, which the ledger and the figures do not have. */
+function RefusedLink({ scope, keyId }: { scope: Scope; keyId: string | null }) {
+  const ofKey = keyId === null ? {} : { key_id: keyId };
+  const refused = useRead('listRefusals', { query: { ...scope.query, ...ofKey, hours: 168 } });
+  const count = refused.data?.data.reduce((sum, one) => sum + one.count, 0) ?? 0;
+  if (count === 0) return null;
+  const query = new URLSearchParams({
+    view: 'refused',
+    hours: '168',
+    ...(keyId !== null && { key: keyId }),
+    ...scopeInQuery(scope),
+  });
+  return (
+    <TextLink to={`/requests?${query}`}>{counted(count, 'request')} refused in the last 7 days</TextLink>
   );
 }
 
