@@ -18,7 +18,7 @@ export function ConnectionBanner({ connection, error, lastAtMs, retry }: Connect
   if (connection === 'up') return null;
   const to = `/sign-in?to=${encodeURIComponent(location.pathname + location.search)}`;
   return (
-    <div className="sticky top-14 z-20 bg-page px-4 pt-4 sm:px-6 lg:top-0 lg:px-8">
+    <div className="sticky top-14 z-20 bg-page px-4 pt-4 pb-3 sm:px-6 lg:top-0 lg:px-8">
       {connection === 'lost' ? (
         <Notice
           tone="bad"
