@@ -205,6 +205,7 @@ describe('models of a running service', WITH_BROWSER, () => {
     assert.equal(await page.getByRole('dialog').count(), 0);
     await page.getByRole('button', { name: 'Table', exact: true }).click();
     await page.getByRole('button', { name: `Actions for ${id}` }).click();
+    await page.getByRole('menuitem', { name: 'Manage' }).waitFor();
     assert.deepEqual(await page.getByRole('menuitem').allInnerTexts(), ['Manage']);
     await page.getByRole('menuitem', { name: 'Manage' }).click();
     await drawerOf(page, id).getByRole('button', { name: 'Remove' }).click();
