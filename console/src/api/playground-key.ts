@@ -108,7 +108,7 @@ async function orAborted<Value>(promise: Promise<Value>, signal: AbortSignal): P
   const onAbort = () => reject(signal.reason as Error);
   signal.addEventListener('abort', onAbort);
   try {
-    signal.throwIfAborted();
+    if (signal.aborted) onAbort();
     return await Promise.race([promise, aborted]);
   } finally {
     signal.removeEventListener('abort', onAbort);
