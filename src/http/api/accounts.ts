@@ -6,11 +6,12 @@ import {
   findPlan,
   listPlanUsage,
 } from '../../accounts/accounts.ts';
+import type { PlanLimits } from '../../config/plan.ts';
 import { operatorRequired } from './access.ts';
 import { accountOperations } from './contract/accounts.ts';
 import { accountInPath, endpoints } from './endpoint.ts';
 import { accountJson, pageJson } from './json.ts';
-import { limitsFromJson, limitsJson } from './limits-json.ts';
+import { changedLimits, limitsJson } from './limits-json.ts';
 
 export const accountEndpoints = endpoints(accountOperations, {
   listAccounts: async ({ database, query }) => pageJson(await listAccounts(database, query), accountJson),
@@ -30,7 +31,7 @@ export const accountEndpoints = endpoints(accountOperations, {
         throw operatorRequired(`Changing \`${restricted}\``);
       const plan = body.plan === undefined ? undefined : findPlan(plans, body.plan);
       const own = body.limits;
-      const limits = own === undefined ? undefined : () => own && limitsFromJson(own);
+      const limits = own === undefined ? undefined : (now: PlanLimits | null) => changedLimits(now, own);
       return accountJson(await changeAccount(database, params.id, { ...body, plan, limits }, actor));
     },
   },

@@ -6,6 +6,7 @@ import {
   getKey,
   listKeyPage,
   noSuchKey,
+  readAccess,
   revokeKey,
   revokeKeys,
   rotateKey,
@@ -16,7 +17,7 @@ import { operatorRequired } from './access.ts';
 import { keyOperations, type KeySettings } from './contract/keys.ts';
 import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
 import { iso, keyJson, pageJson } from './json.ts';
-import { limitsFromJson } from './limits-json.ts';
+import { changedLimits, limitsFromJson } from './limits-json.ts';
 
 /** The account of the key in the path. */
 const accountOfKey = {
@@ -41,7 +42,8 @@ export const keyEndpoints = endpoints(keyOperations, {
     account: accountInBody,
     handle: async ({ database, context, principal, actor, accountId, body }) => {
       if (body.kind === 'admin' && !principal.operator) throw operatorRequired('The value `admin` of `kind`');
-      const values = { ...settingsOf(body), name: body.name, kind: body.kind };
+      const limits = body.limits && limitsFromJson(body.limits);
+      const values = { ...settingsOf(body), name: body.name, kind: body.kind, limits };
       const { key, record } = await createKey(
         database,
         { ...values, accountId: accountId ?? undefined },
@@ -62,9 +64,13 @@ export const keyEndpoints = endpoints(keyOperations, {
     account: accountOfKey,
     handle: async ({ database, context, principal, actor, params, body }) => {
       await refuseAdminKey(database, principal, params.id);
-      const change = { ...settingsOf(body), name: body.name };
+      const settings = { ...settingsOf(body), name: body.name };
+      const change = (key: KeyRow) =>
+        body.limits === undefined
+          ? settings
+          : { ...settings, limits: changedLimits(readAccess(key)?.limits ?? null, body.limits) };
       const id = checkedKeyId(params.id);
-      return keyJson(orNotFound(await changeKey(database, id, () => change, actor, context.keyBounds)));
+      return keyJson(orNotFound(await changeKey(database, id, change, actor, context.keyBounds)));
     },
   },
   revokeKey: {
@@ -124,17 +130,10 @@ export const keyEndpoints = endpoints(keyOperations, {
   },
 });
 
-function settingsOf({
-  expires_at: expiry,
-  allowed_models: allowedModels,
-  limits,
-  strict,
-  tags,
-}: KeySettings) {
+function settingsOf({ expires_at: expiry, allowed_models: allowedModels, strict, tags }: KeySettings) {
   return {
     expiresAt: typeof expiry === 'string' ? Date.parse(expiry) : expiry,
     allowedModels,
-    limits: limits && limitsFromJson(limits),
     strict,
     tags,
   };

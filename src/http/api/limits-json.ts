@@ -1,6 +1,7 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { limitFields, type PlanLimits } from '../../config/plan.ts';
-import { apiName, type limits } from './contract/limits.ts';
+import { apiName, limits, type limitsChange } from './contract/limits.ts';
+import { parse } from './parse.ts';
 
 type LimitsJson = z.output<typeof limits>;
 type LimitFieldsJson = Omit<LimitsJson, 'models'>;
@@ -13,6 +14,34 @@ export function limitsJson({ models, ...all }: PlanLimits): LimitsJson {
 export function limitsFromJson({ models, ...all }: LimitsJson): PlanLimits {
   return { ...fieldsFromJson(all), ...(models && { models: mapValues(models, fieldsFromJson) }) };
 }
+
+/**
+ * Returns limits after a change: omitted ones stay, and null removes one, those of a model, or all. Throws a
+ * `ServiceError` `invalid_value` if they are for too many models.
+ */
+export function changedLimits(
+  now: PlanLimits | null,
+  change: z.output<typeof limitsChange> | null,
+): PlanLimits | null {
+  if (change === null) return null;
+  const changed = merge(limitsJson(now ?? {}), change);
+  return limitsFromJson(parse(z.object({ limits }), { limits: changed }).limits);
+}
+
+/** Applies a JSON merge patch (RFC 7396), and leaves out objects that have nothing. */
+function merge(target: object, patch: object): object {
+  const merged = new Map(Object.entries(target).filter(([, value]) => value !== undefined));
+  for (const [name, value] of Object.entries(patch) as [string, unknown][]) {
+    if (value === undefined) continue;
+    const before: unknown = merged.get(name);
+    const after = isObject(value) ? merge(isObject(before) ? before : {}, value) : value;
+    if (after === null || (isObject(after) && Object.keys(after).length === 0)) merged.delete(name);
+    else merged.set(name, after);
+  }
+  return Object.fromEntries(merged);
+}
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
 /** The names of the fields in the configuration and in the API. */
 // `Object.keys` returns strings.

@@ -159,6 +159,46 @@ for (const kind of testDatabases()) {
       assert.equal((await managed.generate(text)).status, 200);
     });
 
+    test('a change of limits keeps those that it does not name, and removes those that are null', async () => {
+      const { id } = await account();
+      const { id: keyId } = await key({ account_id: id });
+      const other = 'other/model';
+      for (const path of [`/api/keys/${keyId}`, `/api/accounts/${id}`]) {
+        const limitsAfter = async (limits: unknown) => (await ok('PATCH', path, { body: { limits } })).limits;
+        await limitsAfter({ requests_per_minute: 60, burst: { requests: 5, tokens: 7 } });
+        await limitsAfter({ usd_per_month: '10', models: { [MODEL]: { tokens_per_day: 100 } } });
+        assert.deepEqual(
+          await limitsAfter({
+            requests_per_minute: 30,
+            burst: { requests: null },
+            models: { [other]: { tokens_per_day: 1 } },
+          }),
+          {
+            requests_per_minute: 30,
+            usd_per_month: '10',
+            burst: { tokens: 7 },
+            models: { [MODEL]: { tokens_per_day: 100 }, [other]: { tokens_per_day: 1 } },
+          },
+          path,
+        );
+        assert.deepEqual(
+          await limitsAfter({
+            usd_per_month: null,
+            burst: null,
+            models: { [MODEL]: null, [other]: { tokens_per_day: null } },
+          }),
+          { requests_per_minute: 30 },
+        );
+        const ids = Array.from({ length: 60 }, (_, index) => index);
+        const many = (prefix: string) =>
+          Object.fromEntries(ids.map((at) => [`${prefix}/m${at}`, { tokens_per_day: 1 }]));
+        await limitsAfter({ models: many('a') });
+        const tooMany = await call('PATCH', path, { body: { limits: { models: many('b') } } });
+        assertRefused(tooMany, 400, 'invalid_value', 'limits.models');
+        assert.equal(await limitsAfter({ requests_per_minute: null, models: null }), null);
+      }
+    });
+
     test('users are created, become members of accounts, and are deleted', async () => {
       const { id: accountId } = await account();
       const email = `zoe-${accountId}@Example.com`;

@@ -1,21 +1,25 @@
 import { z } from 'zod';
-import { limits } from './limits.ts';
+import { limits, limitsChange } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, name, pageOf, pageQuery, time } from './schemas.ts';
 
 const plan = z.string().nullable().describe('Plan of the account; null: the default plan.');
-const ownLimits = limits
-  .nullable()
-  .describe(
-    "The account's own limits; null: none. Each takes the place of the plan's limit of the same name, and those of a model the place of the plan's for that model.",
-  );
+const LIMITS_DESCRIPTION =
+  "The account's own limits; null: none. Each takes the place of the plan's limit of the same name, and those of a model the place of the plan's for that model.";
 const status = z
   .enum(['active', 'suspended', 'closed'])
   .describe('The keys of a suspended or closed account are refused. A closed account cannot be reopened.');
 
 export const account = component(
   'Account',
-  z.object({ id: z.string(), name: z.string(), plan, limits: ownLimits, status, created_at: time }),
+  z.object({
+    id: z.string(),
+    name: z.string(),
+    plan,
+    limits: limits.nullable().describe(LIMITS_DESCRIPTION),
+    status,
+    created_at: time,
+  }),
 );
 
 const planInUse = component(
@@ -65,14 +69,14 @@ export const accountOperations = operations({
   changeAccount: {
     route: 'PATCH /api/accounts/{id}',
     summary:
-      'Update the name, plan, limits or status of an account. Omitted fields stay unchanged; `limits` replaces all limits of the account. Only operators can change the plan, the limits and the status.',
+      'Update the name, plan, limits or status of an account. Omitted fields and limits stay unchanged; a limit that is null is removed. Only operators can change the plan, the limits and the status.',
     access: 'owner',
     body: component(
       'AccountChange',
       z.strictObject({
         name: name.optional(),
         plan: plan.optional(),
-        limits: ownLimits.optional(),
+        limits: limitsChange.nullable().optional().describe(LIMITS_DESCRIPTION),
         status: status.optional(),
       }),
     ),

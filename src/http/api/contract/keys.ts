@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_MODELS, MAX_REVOKED, MAX_TAGS, TAG, TAG_EXPECTED } from '../../../accounts/bounds.ts';
 import { modelId } from '../../../config/plan.ts';
-import { limits } from './limits.ts';
+import { limits, limitsChange } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, id, moment, name, pageOf, pageQuery, time } from './schemas.ts';
 
@@ -74,7 +74,6 @@ const settings = {
     .optional()
     .describe('When the key expires; a time in the past expires it immediately; null: never.'),
   allowed_models: allowedModels.optional().describe(MODELS_DESCRIPTION),
-  limits: limits.nullable().optional().describe(LIMITS_DESCRIPTION),
   strict: strict.optional(),
   tags: tags.optional(),
 };
@@ -111,6 +110,7 @@ export const keyOperations = operations({
           .describe('Default: `caller`. Only operators can create keys of the kind `admin`.'),
         name,
         ...settings,
+        limits: limits.nullable().optional().describe(LIMITS_DESCRIPTION),
       }),
     ),
     response: component(
@@ -129,9 +129,16 @@ export const keyOperations = operations({
   changeKey: {
     route: 'PATCH /api/keys/{id}',
     summary:
-      'Update a key. Omitted fields stay unchanged; `limits` replaces all limits of the key. The expiry of a playground key can only be moved to an earlier time.',
+      'Update a key. Omitted fields and limits stay unchanged; a limit that is null is removed. The expiry of a playground key can only be moved to an earlier time.',
     access: 'member',
-    body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
+    body: component(
+      'KeyChange',
+      z.strictObject({
+        name: name.optional(),
+        ...settings,
+        limits: limitsChange.nullable().optional().describe(LIMITS_DESCRIPTION),
+      }),
+    ),
     response: key,
     errors: ['not_found', 'conflict'],
   },

@@ -35,6 +35,37 @@ export const limits = component(
   }),
 );
 
+/** The same fields with values that can be null. */
+function nullable<Shape extends z.ZodRawShape>(shape: Shape) {
+  const entries = Object.entries(shape).map(([name, schema]) => [
+    name,
+    z.nullable(schema).meta(z.globalRegistry.get(schema) ?? {}),
+  ]);
+  // `Object.fromEntries` loses the names.
+  return Object.fromEntries(entries) as { [Name in keyof Shape]: z.ZodNullable<Shape[Name]> };
+}
+
+const changeFields = nullable({
+  ...fields,
+  burst: z
+    .strictObject(nullable(fields.burst.unwrap().shape))
+    .optional()
+    .describe(fields.burst.description ?? ''),
+});
+
+/** A change to limits. */
+export const limitsChange = component(
+  'LimitsChange',
+  z.strictObject({
+    ...changeFields,
+    models: z
+      .record(modelId, z.strictObject(changeFields).nullable())
+      .nullable()
+      .optional()
+      .describe('Changes to the limits for individual models, by model ID; null removes those of a model.'),
+  }),
+);
+
 const amount = z.union([z.int(), z.string()]).describe('Requests or tokens; USD as a decimal string.');
 
 export const statusFields = {
