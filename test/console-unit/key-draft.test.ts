@@ -3,13 +3,14 @@ import { describe, test } from 'node:test';
 import {
   dayOfField,
   draftOf,
+  keyErrors,
   NEW_KEY,
   settingsOf,
   type KeyDraft,
 } from '../../console/src/pages/keys/key-draft.ts';
 
 const NOW = Date.parse('2026-11-22T10:00:00Z');
-const NAMED: KeyDraft = { ...NEW_KEY, name: ' mobile ' };
+const NAMED = { name: ' mobile ' };
 
 const KEY: Parameters<typeof draftOf>[0] = {
   id: 'key_1',
@@ -38,83 +39,67 @@ const KEY: Parameters<typeof draftOf>[0] = {
   previous: null,
 };
 
-function limitsWith(changed: Partial<KeyDraft['limits']>) {
-  return settingsOf({ ...NAMED, limits: { ...NEW_KEY.limits, ...changed } }, NOW);
+/** What the form sends after these changes, or its errors. */
+function sent(changed: Partial<KeyDraft>, initial = NEW_KEY) {
+  const draft = { ...initial, ...changed };
+  const errors = keyErrors(draft, NOW);
+  return Object.keys(errors).length > 0 ? { errors } : { settings: settingsOf(draft, changed, NOW) };
 }
 
 describe('key settings from the form', () => {
-  test('a name alone creates a key without limits', () => {
-    assert.deepEqual(settingsOf(NAMED, NOW), {
-      errors: null,
-      settings: {
-        name: 'mobile',
-        expires_at: null,
-        allowed_models: null,
-        limits: null,
-        strict: false,
-        tags: [],
-      },
+  test('only what changed is sent', () => {
+    assert.deepEqual(sent(NAMED), { settings: { name: 'mobile' } });
+    assert.deepEqual(sent({}, draftOf(KEY)), { settings: {} });
+    assert.deepEqual(sent({ models: null, tags: '' }, draftOf(KEY)), {
+      settings: { allowed_models: null, tags: [] },
     });
   });
 
-  test('an unchanged key keeps all settings, including its expiry', () => {
-    assert.deepEqual(settingsOf(draftOf(KEY), NOW, KEY).settings, {
-      name: 'production',
-      allowed_models: ['acme/small'],
-      limits: KEY.limits,
-      strict: true,
-      tags: ['laptop'],
-    });
-  });
-
-  test('cleared limits are removed, model and burst limits are kept', () => {
-    const draft = { ...draftOf(KEY), limits: NEW_KEY.limits };
-    assert.deepEqual(settingsOf(draft, NOW, KEY).settings?.limits, {
-      burst: { requests: 5 },
-      models: { 'acme/small': { tokens_per_day: 1000 } },
-    });
-    const bare = { ...KEY, limits: { requests_per_minute: 60 } };
-    assert.equal(settingsOf({ ...draftOf(bare), limits: NEW_KEY.limits }, NOW, bare).settings?.limits, null);
+  test('only changed limits are sent, and cleared ones as null', () => {
+    assert.deepEqual(sent({ usd_per_month: ' ' }, draftOf(KEY)).settings?.limits, { usd_per_month: null });
+    assert.deepEqual(sent({ tokens_per_day: '5' }, draftOf(KEY)).settings?.limits, { tokens_per_day: 5 });
   });
 
   test('numbers may have thousands separators', () => {
     for (const text of ['1200000', '1,200,000', '1 200 000', "1'200'000", '1_200_000']) {
-      assert.deepEqual(limitsWith({ tokens_per_day: text }).settings?.limits, { tokens_per_day: 1_200_000 });
+      assert.deepEqual(sent({ ...NAMED, tokens_per_day: text }).settings?.limits, {
+        tokens_per_day: 1_200_000,
+      });
     }
     for (const [text, amount] of [
       ['$25', '25'],
       ['1,250.50', '1250.50'],
       ['0.000001', '0.000001'],
     ] as const) {
-      assert.deepEqual(limitsWith({ usd_per_month: text }).settings?.limits, { usd_per_month: amount });
+      assert.deepEqual(sent({ ...NAMED, usd_per_month: text }).settings?.limits, { usd_per_month: amount });
     }
   });
 
   test('invalid amounts are reported for their field', () => {
     for (const text of ['0', '-1', '1.5', '1,5', 'many', '1e3']) {
-      assert.deepEqual(Object.keys(limitsWith({ requests_in_flight: text }).errors ?? {}), [
+      assert.deepEqual(Object.keys(sent({ ...NAMED, requests_in_flight: text }).errors ?? {}), [
         'limits.requests_in_flight',
       ]);
     }
     for (const text of ['1.2345678', '12345678', '2,50', '1,250', 'much', '-3']) {
-      assert.deepEqual(Object.keys(limitsWith({ usd_per_month: text }).errors ?? {}), [
+      assert.deepEqual(Object.keys(sent({ ...NAMED, usd_per_month: text }).errors ?? {}), [
         'limits.usd_per_month',
       ]);
     }
   });
 
   test('tags are separated by commas, without duplicates, and bounded', () => {
-    assert.deepEqual(settingsOf({ ...NAMED, tags: ' team:search,, b c , b c' }, NOW).settings?.tags, [
+    assert.deepEqual(sent({ ...NAMED, tags: ' team:search,, b c , b c' }).settings?.tags, [
       'team:search',
       'b c',
     ]);
     for (const tags of ['a'.repeat(41), Array.from({ length: 21 }, (_, index) => index).join(',')])
-      assert.deepEqual(Object.keys(settingsOf({ ...NAMED, tags }, NOW).errors ?? {}), ['tags']);
+      assert.deepEqual(Object.keys(sent({ ...NAMED, tags }).errors ?? {}), ['tags']);
   });
 
   test('all errors are reported together', () => {
-    const draft: KeyDraft = { ...NEW_KEY, models: [], expiry: 'date', date: '2026-11-01' };
-    assert.deepEqual(Object.keys(settingsOf(draft, NOW).errors ?? {}).sort(), [
+    const changed: Partial<KeyDraft> = { models: [], expiry: 'date', date: '2026-11-01' };
+    assert.deepEqual(Object.keys(sent(changed).errors ?? {}).sort(), [
       'allowed_models',
       'expires_at',
       'name',
@@ -122,13 +107,13 @@ describe('key settings from the form', () => {
   });
 
   test('an expiry in days counts from now, and an expiry date includes the whole day', () => {
-    const in30 = settingsOf({ ...NAMED, expiry: '30' }, NOW).settings;
+    const in30 = sent({ ...NAMED, expiry: '30' }).settings;
     assert.equal(in30?.expires_at, '2026-12-22T10:00:00.000Z');
-    const today = settingsOf({ ...NAMED, expiry: 'date', date: dayOfField(NOW) }, NOW).settings;
+    const today = sent({ ...NAMED, expiry: 'date', date: dayOfField(NOW) }).settings;
     assert.equal(dayOfField(Date.parse(today?.expires_at ?? '')), dayOfField(NOW));
     assert.ok(Date.parse(today?.expires_at ?? '') > NOW);
     for (const date of ['', 'soon', '2026-11-21']) {
-      assert.ok(settingsOf({ ...NAMED, expiry: 'date', date }, NOW).errors?.['expires_at']);
+      assert.ok(sent({ ...NAMED, expiry: 'date', date }).errors?.['expires_at']);
     }
   });
 });

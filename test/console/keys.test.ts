@@ -7,7 +7,7 @@ import { openDatabase } from '../../src/database/database.ts';
 import { MODEL, until } from '../harness.ts';
 import { holdResponse, textOf, WITH_BROWSER } from './browser.ts';
 import { seedManyKeys } from './seed.ts';
-import { openStage, type Stage } from './stage.ts';
+import { newKey, openStage, type Stage } from './stage.ts';
 
 describe('the keys page', WITH_BROWSER, () => {
   let stage: Stage;
@@ -83,6 +83,37 @@ describe('the keys page', WITH_BROWSER, () => {
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });
 
+  test('saving a key keeps what somebody else changed, and Escape asks before it drops changes', async () => {
+    const { id } = await newKey(stage.service, 'shared');
+    await page.goto(`/keys?key=${id}&edit=1`);
+    const form = page.getByRole('dialog', { name: 'Edit shared' });
+    await form.getByLabel('Tags').fill('production');
+    const change = (limits: unknown) =>
+      page.evaluate(
+        ([key, body]) =>
+          fetch(`/api/keys/${key}`, {
+            method: 'PATCH',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify(body),
+          }).then((response) => response.json() as Promise<{ tags: string[]; limits: unknown }>),
+        [id, { limits }] as const,
+      );
+    await change({ usd_per_month: '10', requests_per_minute: 60 });
+    await page.keyboard.press('Escape');
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Cancel' }).click();
+    assert.equal(await form.getByLabel('Tags').inputValue(), 'production');
+    await form.getByText('Models and limits').click();
+    await form.getByLabel('Tokens per day').fill('500');
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Key shared updated').waitFor();
+    const { tags, limits } = await change({});
+    assert.deepEqual(
+      [tags, limits],
+      [['production'], { usd_per_month: '10', requests_per_minute: 60, tokens_per_day: 500 }],
+    );
+    await page.keyboard.press('Escape');
+  });
+
   test('if the response is lost, the form says that the key may exist, and the list shows it', async () => {
     await page.goto('/keys?create=1');
     const form = page.getByRole('dialog', { name: 'Create API key' });
@@ -92,10 +123,10 @@ describe('the keys page', WITH_BROWSER, () => {
       await route.abort();
     });
     await form.getByRole('button', { name: 'Create key' }).click();
-    await form.getByText('Could not reach the service').waitFor();
-    await form.getByText('The key may exist').waitFor();
+    await form.getByText('The response was lost, so the key may exist.').waitFor();
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     await form.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Discard' }).click();
     await row(/lost response/).waitFor();
     // An error of the service leaves no doubt.
     await page.goto('/keys?create=1');
@@ -104,7 +135,7 @@ describe('the keys page', WITH_BROWSER, () => {
     await form.getByLabel('Name').fill('refused');
     await form.getByRole('button', { name: 'Create key' }).click();
     await form.getByText('No storage.').waitFor();
-    assert.equal(await form.getByText('The key may exist').count(), 0);
+    assert.equal(await form.getByText('the key may exist').count(), 0);
     await page.unrouteAll({ behavior: 'ignoreErrors' });
   });
 
@@ -217,7 +248,7 @@ describe('the keys page', WITH_BROWSER, () => {
       await seedManyKeys(database, 10_000);
     }
     await page.goto('/keys');
-    await page.getByText('10,003 keys').waitFor();
+    await page.getByText('10,004 keys').waitFor();
     await row(/tenant-10000/).waitFor();
     const drawn = () => page.getByRole('row').count();
     assert.ok((await drawn()) < 200, `${await drawn()} rows are drawn`);

@@ -60,8 +60,6 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'operator-account', path: '/operator/accounts', by: 'operator', into: firstLinkOfTable },
   { name: 'operator-users', path: '/operator/accounts?tab=users', by: 'operator' },
   { name: 'operator-plans', path: '/operator/plans', by: 'operator' },
-  { name: 'operator-plan', path: '/operator/plans?plan=standard', by: 'operator' },
-  { name: 'operator-plan-edit', path: '/operator/plans?plan=standard&edit=1', by: 'operator' },
   { name: 'operator-engines', path: '/operator/engines', by: 'operator' },
   { name: 'operator-load', path: '/operator/load', by: 'operator' },
   { name: 'operator-audit', path: '/operator/audit', by: 'operator' },

@@ -14,7 +14,7 @@ interface CopyProps {
 }
 
 /** Copies text to the clipboard and confirms it with a toast. Resolves to whether it was copied. */
-export async function copyText(text: string, what: string): Promise<boolean> {
+async function copyText(text: string, what: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
   } catch {

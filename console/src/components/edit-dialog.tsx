@@ -31,7 +31,8 @@ interface EditDialogProps<Draft extends object> {
   disposable?: boolean;
   /** Shows an error that is not about a field. Default: its message. */
   failure?: (error: ApiError) => ReactNode;
-  children: (draft: Draft, set: (values: Partial<Draft>) => void) => ReactNode;
+  /** `invalid` has the names of the parameters with errors. */
+  children: (draft: Draft, set: (values: Partial<Draft>) => void, invalid: readonly string[]) => ReactNode;
 }
 
 /** A dialog with a form. Mounted only while it is open, which drops what was typed. */
@@ -94,7 +95,10 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
       }
     >
       <Form id={form} error={error} errors={errors} onSubmit={() => void save()}>
-        {props.children(draft, (values) => setDraft((now) => ({ ...now, ...values })))}
+        {props.children(draft, (values) => setDraft((now) => ({ ...now, ...values })), [
+          ...Object.keys(errors),
+          ...(error?.param == null ? [] : [error.param]),
+        ])}
         {error !== null && props.failure !== undefined ? props.failure(error) : <FormError error={error} />}
       </Form>
     </Dialog>

@@ -1,15 +1,16 @@
-import { isMoney, limitInput, limitLabel, type LimitName } from '../format/limits.ts';
-import type { TypedLimits } from '../format/typed-limits.ts';
+import { isMoney, limitInput, limitLabel, type LimitName, type TypedLimits } from '../format/limits.ts';
 import { TextField } from './field.tsx';
 
 interface LimitFieldsProps {
   names: readonly LimitName[];
-  limits: TypedLimits;
-  onChange: (limits: TypedLimits) => void;
+  draft: TypedLimits;
+  set: (typed: Partial<TypedLimits>) => void;
+  /** Shown in an empty field. Default: no limit. */
+  placeholder?: (name: LimitName) => string;
 }
 
 /** Inputs for limits; empty: no limit. */
-export function LimitFields({ names, limits, onChange }: LimitFieldsProps) {
+export function LimitFields({ names, draft, set, placeholder = () => 'No limit' }: LimitFieldsProps) {
   return (
     <div className="grid gap-4 sm:grid-cols-2">
       {names.map((name) => (
@@ -20,9 +21,9 @@ export function LimitFields({ names, limits, onChange }: LimitFieldsProps) {
           aside={limitInput(name)}
           inputMode={isMoney(name) ? 'decimal' : 'numeric'}
           autoComplete="off"
-          placeholder="No limit"
-          value={limits[name]}
-          onChange={(event) => onChange({ ...limits, [name]: event.target.value })}
+          placeholder={placeholder(name)}
+          value={draft[name]}
+          onChange={({ target }) => set({ [name]: target.value })}
         />
       ))}
     </div>

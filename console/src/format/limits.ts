@@ -1,6 +1,7 @@
 import type { ItemOf } from '../api/client.ts';
 import { money } from './money.ts';
 import { whole } from './number.ts';
+import { typedAmount, typedWhole } from './typed-number.ts';
 
 type LimitStatus = ItemOf<'readLimits'>;
 
@@ -43,7 +44,7 @@ export const isMoney = (limit: LimitName): limit is Extract<LimitName, `usd_${st
 export const limitInput = (limit: LimitName): string => LIMITS[limit].input;
 
 /** Returns the largest bound that a limit can have. */
-export const limitMax = (limit: LimitName): number => LIMITS[limit].max;
+const limitMax = (limit: LimitName): number => LIMITS[limit].max;
 
 /** Returns the label of a limit, such as "Requests per minute". */
 export const limitLabel = (limit: LimitName): string => LIMITS[limit].label;
@@ -118,4 +119,47 @@ export function forecastOf(
   const share = amount / limited;
   const reachedAtMs = share <= 1 || spent >= limited ? null : startMs + ((nowMs - startMs) * limited) / spent;
   return { share, amount: isMoney(limit) ? amount.toFixed(6) : String(Math.round(amount)), reachedAtMs };
+}
+
+/** The input of limits, as text; empty: none. */
+export type TypedLimits = Readonly<Record<LimitName, string>>;
+
+/** Numbers by the names of the limits, and USD as decimal strings. */
+type Limits = { [Name in LimitName]?: (Name extends `usd_${string}` ? string : number) | undefined };
+
+/** Returns the initial input for limits. */
+export function typedLimits(limits: Limits): TypedLimits {
+  const texts = LIMIT_NAMES.map((name) => [name, String(limits[name] ?? '')]);
+  // `Object.fromEntries` loses the names.
+  return Object.fromEntries(texts) as TypedLimits;
+}
+
+/** Returns the errors of the input by the names of the parameters, such as `limits.tokens_per_day`. */
+export function limitErrors(typed: TypedLimits): Record<string, string> {
+  const wrong = LIMIT_NAMES.filter((name) => limitOf(name, typed[name]) === undefined);
+  return Object.fromEntries(
+    wrong.map((name) => [
+      `limits.${name}`,
+      isMoney(name)
+        ? 'Enter an amount in USD with a decimal point, such as 25 or 2.50.'
+        : `Enter a whole number from 1 to ${whole(limitMax(name))}.`,
+    ]),
+  );
+}
+
+/** Converts valid input to a change of limits, which removes those that are null. */
+export function limitsChange(typed: Partial<TypedLimits>): { [Name in keyof Limits]: Limits[Name] | null } {
+  const names = LIMIT_NAMES.filter((name) => name in typed);
+  return Object.fromEntries(names.map((name) => [name, limitOf(name, typed[name] ?? '')]));
+}
+
+/** Null: none; undefined: the text is not valid. */
+function limitOf(name: LimitName, text: string): number | string | null | undefined {
+  if (text.trim() === '') return null;
+  if (isMoney(name)) {
+    const amount = typedAmount(text);
+    return amount !== null && /^\d{1,6}(\.\d{1,6})?$/.test(amount) ? amount : undefined;
+  }
+  const count = Number(typedWhole(text) ?? Number.NaN);
+  return count >= 1 && count <= limitMax(name) ? count : undefined;
 }

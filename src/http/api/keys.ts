@@ -17,7 +17,7 @@ import { operatorRequired } from './access.ts';
 import { keyOperations, type KeySettings } from './contract/keys.ts';
 import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
 import { iso, keyJson, pageJson } from './json.ts';
-import { changedLimits, limitsFromJson } from './limits-json.ts';
+import { changedLimits } from './limits-json.ts';
 
 /** The account of the key in the path. */
 const accountOfKey = {
@@ -42,7 +42,7 @@ export const keyEndpoints = endpoints(keyOperations, {
     account: accountInBody,
     handle: async ({ database, context, principal, actor, accountId, body }) => {
       if (body.kind === 'admin' && !principal.operator) throw operatorRequired('The value `admin` of `kind`');
-      const limits = body.limits && limitsFromJson(body.limits);
+      const limits = body.limits && changedLimits(null, body.limits);
       const values = { ...settingsOf(body), name: body.name, kind: body.kind, limits };
       const { key, record } = await createKey(
         database,

@@ -1,191 +1,248 @@
-import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil } from 'lucide-react';
-import { useState, useId } from 'react';
-import type { ApiError } from '../../api/client.ts';
-import { useAction, useRead } from '../../api/queries.ts';
+import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizontal } from 'lucide-react';
+import { act, orToast } from '../../api/act.ts';
+import type { Arguments, ItemOf } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { confirm } from '../../components/ask.tsx';
 import { Button } from '../../components/button.tsx';
-import { Confirm } from '../../components/confirm.tsx';
-import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
+import { EditDialog } from '../../components/edit-dialog.tsx';
+import { Field, TextField } from '../../components/field.tsx';
+import { LimitFields } from '../../components/limit-fields.tsx';
+import { LoadFailure } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
+import { Select } from '../../components/select.tsx';
+import { Skeleton } from '../../components/states.tsx';
+import {
+  LIMIT_NAMES,
+  limitAmount,
+  limitErrors,
+  limitsChange,
+  limitsSet,
+  limitText,
+  typedLimits,
+  type TypedLimits,
+} from '../../format/limits.ts';
+import { notify } from '../../notify.ts';
 import type { Account } from './account-labels.tsx';
-import { chosenPlan, planChoice } from './plan-choices.ts';
-import { PlanField } from './plan-field.tsx';
+
+type Plan = ItemOf<'listPlans'>;
 
 /** The account that owns keys created without an account. It cannot be closed. */
 const DEFAULT_ACCOUNT = 'default';
 
-type Dialog = 'rename' | 'plan' | Account['status'];
-
-/** The menu of account actions and their dialogs. */
-export function AccountActions({ account }: { account: Account }) {
-  const [dialog, setDialog] = useState<Dialog | null>(null);
-  const close = () => setDialog(null);
+/** The menu of account actions. */
+export function AccountActions({ account, plan }: { account: Account; plan: Plan | undefined }) {
   const { status } = account;
   if (status === 'closed') return null;
   return (
-    <>
-      <Menu trigger={<Button icon={<Ellipsis className="size-4" aria-hidden="true" />}>Actions</Button>}>
-        <MenuItem icon={<Pencil />} onClick={() => setDialog('rename')}>
-          Rename
+    <Menu trigger={<Button icon={<Ellipsis className="size-4" aria-hidden="true" />}>Actions</Button>}>
+      <MenuItem icon={<Pencil />} onClick={() => renameAccount(account)}>
+        Rename
+      </MenuItem>
+      <MenuItem icon={<Gauge />} onClick={() => changePlan(account)}>
+        Change plan
+      </MenuItem>
+      <MenuItem icon={<SlidersHorizontal />} onClick={() => editLimits(account, plan)}>
+        Edit limits
+      </MenuItem>
+      <MenuSeparator />
+      {status === 'active' ? (
+        <MenuItem icon={<CirclePause />} onClick={() => changeStatus(account, 'suspended')}>
+          Suspend
         </MenuItem>
-        <MenuItem icon={<Gauge />} onClick={() => setDialog('plan')}>
-          Change plan
+      ) : (
+        <MenuItem icon={<CirclePlay />} onClick={() => changeStatus(account, 'active')}>
+          Resume
         </MenuItem>
-        <MenuSeparator />
-        {status === 'active' ? (
-          <MenuItem icon={<CirclePause />} onClick={() => setDialog('suspended')}>
-            Suspend
-          </MenuItem>
-        ) : (
-          <MenuItem icon={<CirclePlay />} onClick={() => setDialog('active')}>
-            Resume
-          </MenuItem>
-        )}
-        {account.id !== DEFAULT_ACCOUNT && (
-          <MenuItem danger icon={<Ban />} onClick={() => setDialog('closed')}>
-            Close account
-          </MenuItem>
-        )}
-      </Menu>
-      <RenameAccount account={account} open={dialog === 'rename'} onClose={close} />
-      <ChangePlan account={account} open={dialog === 'plan'} onClose={close} />
-      <ChangeStatus
-        account={account}
-        to={dialog === 'rename' || dialog === 'plan' ? null : dialog}
-        onClose={close}
-      />
-    </>
+      )}
+      {account.id !== DEFAULT_ACCOUNT && (
+        <MenuItem danger icon={<Ban />} onClick={() => changeStatus(account, 'closed')}>
+          Close account
+        </MenuItem>
+      )}
+    </Menu>
   );
 }
 
-interface ChangeProps {
-  account: Account;
-  open: boolean;
-  onClose: () => void;
+function change(
+  { id }: Account,
+  body: Arguments<'changeAccount'>['body'],
+  done?: (account: Account) => string,
+): Promise<Account> {
+  return act('changeAccount', { params: { id }, body }, done && { done });
 }
 
-/** Renames an account. */
-function RenameAccount({ account, open, onClose }: ChangeProps) {
-  const form = useId();
-  const { change, close } = useChange(onClose, ({ name }) => `Account renamed to ${name}`);
-  return (
-    <Dialog
-      modal
-      open={open}
-      onClose={close}
+function renameAccount(account: Account): void {
+  void openOverlay((close) => (
+    <EditDialog
       title={`Rename ${account.name}`}
       hint="The account ID does not change."
-      actions={<FormActions form={form} action="Rename" busy={change.isPending} onCancel={close} />}
+      action="Rename"
+      initial={{ name: account.name }}
+      submit={({ name }) => change(account, { name }, (renamed) => `Account renamed to ${renamed.name}`)}
+      onClose={() => close()}
     >
-      <NameForm
-        id={form}
-        name={account.name}
-        error={change.error}
-        onSubmit={(name) =>
-          change.mutate({ params: { id: account.id }, body: { name } }, { onSuccess: close })
-        }
-      />
-    </Dialog>
-  );
+      {({ name }, set) => <NameField name={name} set={set} />}
+    </EditDialog>
+  ));
 }
 
-/** Changes the plan of an account. */
-function ChangePlan({ account, open, onClose }: ChangeProps) {
-  const form = useId();
-  const { change, close } = useChange(
-    onClose,
-    ({ name, plan }) => `${name} is now on ${plan === null ? 'the default plan' : `plan ${plan}`}`,
-  );
-  return (
-    <Dialog
-      modal
-      open={open}
-      onClose={close}
+function changePlan(account: Account): void {
+  void openOverlay((close) => (
+    <EditDialog
       title={`Change plan of ${account.name}`}
       hint="Takes effect with the next request. Usage so far counts toward the new limits."
-      actions={<FormActions form={form} action="Change plan" busy={change.isPending} onCancel={close} />}
+      action="Change plan"
+      initial={{ plan: account.plan }}
+      submit={({ plan }) =>
+        change(
+          account,
+          { plan },
+          ({ name, plan: now }) => `${name} is now on ${now === null ? 'the default plan' : `plan ${now}`}`,
+        )
+      }
+      onClose={() => close()}
     >
-      <PlanForm
-        id={form}
-        plan={account.plan}
-        error={change.error}
-        onSubmit={(plan) =>
-          change.mutate({ params: { id: account.id }, body: { plan } }, { onSuccess: close })
-        }
-      />
-    </Dialog>
-  );
+      {({ plan }, set) => <PlanField plan={plan} set={set} />}
+    </EditDialog>
+  ));
 }
 
-/** `close` also drops the response, which must not close another dialog. */
-function useChange(onClose: () => void, done: (account: Account) => string) {
-  const change = useAction('changeAccount', {
-    changes: ['getAccount', 'listAccounts', 'listPlans', 'listAudit', 'readLimits', 'getSession'],
-    done,
-    quiet: true,
-  });
-  const close = () => {
-    change.reset();
-    onClose();
+/** Edits the account's own limits over those of its plan. */
+export function editLimits(account: Account, plan: Plan | undefined): void {
+  const before = typedLimits(account.limits ?? {});
+  const ofPlan = plan?.limits ?? {};
+  const save = async (_: TypedLimits, changed: Partial<TypedLimits>) => {
+    const { name } = await change(account, { limits: limitsChange(changed) });
+    const earlier = Object.fromEntries(Object.entries(before).filter(([limit]) => limit in changed));
+    notify.success(`Limits of ${name} updated`, {
+      label: 'Undo',
+      run: () =>
+        void orToast(change(account, { limits: limitsChange(earlier) }, () => `Limits of ${name} restored`)),
+    });
   };
-  return { change, close };
+  void openOverlay((close) => (
+    <EditDialog
+      size="medium"
+      title={`Edit limits of ${account.name}`}
+      hint="They take the place of those of the plan. An empty field keeps the plan's limit."
+      action="Save"
+      initial={before}
+      check={limitErrors}
+      submit={save}
+      onClose={() => close()}
+    >
+      {(draft, set) => (
+        <>
+          <LimitFields
+            names={LIMIT_NAMES}
+            draft={draft}
+            set={set}
+            placeholder={(name) => {
+              const bound = ofPlan[name];
+              return bound === undefined ? 'No limit' : `${limitAmount(name, bound)} (plan)`;
+            }}
+          />
+          {account.limits?.models !== undefined && (
+            <p className="text-xs leading-5 text-ink-3">
+              The account's own limits for models are not shown here and stay as they are.
+            </p>
+          )}
+        </>
+      )}
+    </EditDialog>
+  ));
 }
 
-interface FormProps {
-  id: string;
-  error: ApiError | null;
+/** Creates an account. Resolves to it; undefined: the dialog was closed. */
+export function createAccount(): Promise<Account | undefined> {
+  return openOverlay<Account>((close) => (
+    <EditDialog
+      title="Create account"
+      hint="An account owns API keys. You can invite its owner in the next step."
+      action="Create account"
+      initial={NEW_ACCOUNT}
+      submit={async (body) =>
+        close(await act('createAccount', { body }, { done: ({ name }) => `Account ${name} created` }))
+      }
+      onClose={() => close()}
+    >
+      {({ name, plan }, set) => (
+        <>
+          <NameField name={name} set={set} hint="For example, the name of a company or team" />
+          <PlanField plan={plan} set={set} hint="Limits the combined usage of all keys of the account" />
+        </>
+      )}
+    </EditDialog>
+  ));
 }
 
-function NameForm({
-  id,
-  name: now,
-  error,
-  onSubmit,
-}: FormProps & { name: string; onSubmit: (name: string) => void }) {
-  const [name, setName] = useState(now);
-  const submit = () => {
-    onSubmit(name);
-  };
+const NEW_ACCOUNT: { name: string; plan: string | null } = { name: '', plan: null };
+
+function NameField({
+  name,
+  set,
+  hint,
+}: {
+  name: string;
+  set: (changed: { name: string }) => void;
+  hint?: string;
+}) {
   return (
-    <Form id={id} error={error} onSubmit={submit}>
-      <TextField
-        name="name"
-        label="Name"
-        required
-        maxLength={100}
-        autoComplete="off"
-        value={name}
-        onChange={({ target }) => setName(target.value)}
-      />
-      <FormError error={error} />
-    </Form>
+    <TextField
+      name="name"
+      label="Name"
+      required
+      maxLength={100}
+      autoComplete="off"
+      value={name}
+      onChange={({ target }) => set({ name: target.value })}
+      hint={hint}
+    />
   );
 }
 
-interface PlanFormProps extends FormProps {
+/** Value of the default plan in the list. No plan has an empty name. */
+const DEFAULT_PLAN = '';
+
+interface PlanFieldProps {
+  /** Null: the default plan. */
   plan: string | null;
-  onSubmit: (plan: string | null) => void;
+  set: (changed: { plan: string | null }) => void;
+  hint?: string;
 }
 
-function PlanForm({ id, plan: now, error, onSubmit }: PlanFormProps) {
-  const [plan, setPlan] = useState(planChoice(now));
-  const submit = () => {
-    onSubmit(chosenPlan(plan));
-  };
+/** Selects a plan. A plan missing from the configuration can be kept but not chosen. */
+function PlanField({ plan, set, hint }: PlanFieldProps) {
+  const plans = useRead('listPlans', undefined);
+  if (plans.data === undefined && plans.error === null) return <Skeleton className="h-15 w-full" />;
+  if (plans.data === undefined) return <LoadFailure query={plans} what="the plans" />;
+  const all = plans.data.data;
+  const defaultPlan = all.find((one) => one.default);
+  const isMissing = plan !== null && !all.some(({ name, limits }) => name === plan && limits !== null);
   return (
-    <Form id={id} error={error} onSubmit={submit}>
-      <PlanField value={plan} onChange={setPlan} />
-      <FormError error={error} />
-    </Form>
+    <Field name="plan" label="Plan" hint={hint}>
+      <Select
+        value={plan ?? DEFAULT_PLAN}
+        choices={[
+          // Follows changes to the default.
+          { value: DEFAULT_PLAN, label: `Default plan${defaultPlan ? ` (${defaultPlan.name})` : ''}` },
+          ...all.flatMap(({ name, limits }) =>
+            limits === null ? [] : [{ value: name, label: name, hint: summaryOf(limits) }],
+          ),
+          ...(isMissing
+            ? [{ value: plan, label: plan, hint: 'not in the configuration', disabled: true }]
+            : []),
+        ]}
+        onChange={(choice) => set({ plan: choice === DEFAULT_PLAN ? null : choice })}
+      />
+    </Field>
   );
 }
 
-interface ChangeStatusProps {
-  account: Account;
-  /** The new status; null: closed. */
-  to: Account['status'] | null;
-  onClose: () => void;
+function summaryOf(limits: NonNullable<Plan['limits']>): string {
+  const texts = limitsSet(limits).map(({ limit, bound }) => limitText(limit, bound));
+  return texts.length === 0 ? 'No limits' : texts.slice(0, 2).join(', ');
 }
 
 const ACTIONS = { active: 'Resume', suspended: 'Suspend', closed: 'Close account' } as const;
@@ -197,30 +254,19 @@ const QUESTIONS = {
 const DONE = { active: 'resumed', suspended: 'suspended', closed: 'closed' } as const;
 
 /** Confirms suspending, resuming or closing an account and states the consequences. */
-function ChangeStatus({ account, to, onClose }: ChangeStatusProps) {
-  const change = useAction('changeAccount', {
-    changes: ['getAccount', 'listAccounts', 'listPlans', 'listAudit', 'listKeys', 'getSession'],
-    done: ({ name, status }) => `Account ${name} ${DONE[status]}`,
-  });
-  return (
-    <Confirm
-      open={to !== null}
-      onClose={onClose}
-      title={to === null ? '' : QUESTIONS[to](account.name)}
-      action={to === null ? '' : ACTIONS[to]}
-      danger={to !== 'active'}
-      request={change}
-      onConfirm={() => {
-        if (to === null) return;
-        change.mutate({ params: { id: account.id }, body: { status: to } }, { onSettled: onClose });
-      }}
-    >
-      {to === 'active' && <p>Its keys work again within a second, except revoked and expired ones.</p>}
-      {(to === 'suspended' || to === 'closed') && (
+function changeStatus(account: Account, to: Account['status']): void {
+  void confirm({
+    title: QUESTIONS[to](account.name),
+    action: ACTIONS[to],
+    danger: to !== 'active',
+    children:
+      to === 'active' ? (
+        <p>Its keys work again within a second, except revoked and expired ones.</p>
+      ) : (
         <Consequences account={account} permanent={to === 'closed'} />
-      )}
-    </Confirm>
-  );
+      ),
+    run: () => change(account, { status: to }, ({ name, status }) => `Account ${name} ${DONE[status]}`),
+  });
 }
 
 function Consequences({ account, permanent }: { account: Account; permanent: boolean }) {

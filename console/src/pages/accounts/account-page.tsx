@@ -18,7 +18,7 @@ import { utcSpan, utcTick } from '../../format/time.ts';
 import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
 import { MembersCard } from '../../members/members-card.tsx';
-import { AccountActions } from './account-changes.tsx';
+import { AccountActions, editLimits } from './account-changes.tsx';
 import { AccountState, PlanName, type Account } from './account-labels.tsx';
 import { actionLabel } from '../../audit/audit-texts.ts';
 import { ActorName, NamesFailure, SubjectName, useNames } from '../../audit/audit-names.tsx';
@@ -62,7 +62,7 @@ function Account({ account }: { account: Account }) {
       actions={
         <>
           {invite}
-          <AccountActions account={account} />
+          <AccountActions account={account} plan={plan} />
         </>
       }
     >
@@ -131,31 +131,41 @@ interface AccountLimitsProps {
   plans: QueryState<ResponseOf<'listPlans'>>;
 }
 
-/** Usage of the limits of an account's plan. */
+/** Usage of the limits of an account: its own, and those of its plan that it does not replace. */
 function AccountLimits({ account, plans }: AccountLimitsProps) {
+  const plan = plans.data?.data.find((one) =>
+    account.plan === null ? one.default : one.name === account.plan,
+  );
   return (
     <Card
       title="Limits"
       hint={
         <>
-          Set by the <TextLink to="/operator/plans">plan</TextLink> and shared by all keys of the account
+          Set by the <TextLink to="/operator/plans">plan</TextLink>
+          {account.limits !== null && ' and for this account'}, and shared by all keys of the account
         </>
+      }
+      actions={
+        account.status !== 'closed' && (
+          <Button size="small" disabled={plans.data === undefined} onClick={() => editLimits(account, plan)}>
+            Edit limits
+          </Button>
+        )
       }
     >
       <Loaded query={plans} loading={<Skeleton className="h-24 w-full" />}>
-        {({ data }) => {
-          const plan = data.find((one) => (account.plan === null ? one.default : one.name === account.plan));
-          if (plan === undefined)
+        {() => {
+          if (plan === undefined && account.limits === null)
             return <p className="text-sm text-ink-3">This account has no plan, so it has no limits.</p>;
-          const { limits } = plan;
-          return limits === null ? (
+          const models = { ...plan?.limits?.models, ...account.limits?.models };
+          return plan?.limits === null ? (
             <p className="text-sm text-ink-3">
               All requests are refused because the plan is not in the configuration.
             </p>
           ) : (
             <div className="space-y-5">
               <LimitMeters accountId={account.id} model={null} />
-              {Object.keys(limits.models ?? {}).map((model) => (
+              {Object.keys(models).map((model) => (
                 <section key={model}>
                   <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={model}>
                     {model}

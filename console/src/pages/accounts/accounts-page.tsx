@@ -1,13 +1,10 @@
 import { Plus, Layers, SearchX } from 'lucide-react';
-import { useState, type ReactNode, useId } from 'react';
+import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import type { ApiError, ItemOf, ResponseOf } from '../../api/client.ts';
-import { useAction, useAll, useList, useMore, useRead, type QueryState } from '../../api/queries.ts';
+import type { ItemOf, ResponseOf } from '../../api/client.ts';
+import { useAll, useList, useMore, useRead, type QueryState } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Dialog, FormActions } from '../../components/dialog.tsx';
-import { TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
 import { Link } from '../../components/link.tsx';
 import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
@@ -20,9 +17,8 @@ import { Tabs } from '../../components/tabs.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
+import { createAccount } from './account-changes.tsx';
 import { STATUS_LABELS, type Account, AccountState, PlanName } from './account-labels.tsx';
-import { chosenPlan, planChoice } from './plan-choices.ts';
-import { PlanField } from './plan-field.tsx';
 import { UsersList } from './users-list.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
@@ -32,7 +28,11 @@ type View = 'accounts' | 'users';
 /** Accounts and users. */
 export default function AccountsPage() {
   const [query, change] = useQueryState();
-  const [creating, setCreating] = useState(false);
+  const [, navigate] = useLocation();
+  const create = async () => {
+    const created = await createAccount();
+    if (created !== undefined) navigate(`/operator/accounts/${created.id}?invite=owner`);
+  };
   const view: View = query.get('tab') === 'users' ? 'users' : 'accounts';
   return (
     <Page
@@ -44,7 +44,7 @@ export default function AccountsPage() {
           <Button
             kind="primary"
             icon={<Plus className="size-4" aria-hidden="true" />}
-            onClick={() => setCreating(true)}
+            onClick={() => void create()}
           >
             Create account
           </Button>
@@ -58,11 +58,10 @@ export default function AccountsPage() {
           change({ tab: chosen === 'users' ? 'users' : null, q: null, status: null, plan: null })
         }
         tabs={[
-          { value: 'accounts', label: 'Accounts', content: <AccountsList onNew={() => setCreating(true)} /> },
+          { value: 'accounts', label: 'Accounts', content: <AccountsList onNew={() => void create()} /> },
           { value: 'users', label: 'Users', content: <UsersList /> },
         ]}
       />
-      <NewAccount open={creating} onClose={() => setCreating(false)} />
     </Page>
   );
 }
@@ -295,76 +294,5 @@ function Name({ account: { id, name, status } }: { account: Account }) {
         <span className="truncate font-mono text-2xs text-ink-3">{id}</span>
       </span>
     </>
-  );
-}
-
-/** Creates an account, then invites its first owner. */
-function NewAccount({ open, onClose }: { open: boolean; onClose: () => void }) {
-  const form = useId();
-  const [, navigate] = useLocation();
-  const create = useAction('createAccount', {
-    changes: ['listAccounts', 'listPlans'],
-    done: ({ name }) => `Account ${name} created`,
-    quiet: true,
-  });
-  const close = () => {
-    // The response must not open the account later.
-    create.reset();
-    onClose();
-  };
-  return (
-    <Dialog
-      modal
-      open={open}
-      onClose={close}
-      title="Create account"
-      hint="An account owns API keys. You can invite its owner in the next step."
-      actions={<FormActions form={form} action="Create account" busy={create.isPending} onCancel={close} />}
-    >
-      <AccountForm
-        id={form}
-        error={create.error}
-        onSubmit={(body) =>
-          create.mutate(
-            { body },
-            { onSuccess: ({ id }) => navigate(`/operator/accounts/${id}?invite=owner`) },
-          )
-        }
-      />
-    </Dialog>
-  );
-}
-
-interface AccountFormProps {
-  id: string;
-  error: ApiError | null;
-  onSubmit: (account: { name: string; plan: string | null }) => void;
-}
-
-function AccountForm({ id, error, onSubmit }: AccountFormProps) {
-  const [name, setName] = useState('');
-  const [plan, setPlan] = useState(planChoice(null));
-  const submit = () => {
-    onSubmit({ name, plan: chosenPlan(plan) });
-  };
-  return (
-    <Form id={id} error={error} onSubmit={submit}>
-      <TextField
-        name="name"
-        label="Name"
-        required
-        maxLength={100}
-        autoComplete="off"
-        value={name}
-        onChange={({ target }) => setName(target.value)}
-        hint="For example, the name of a company or team"
-      />
-      <PlanField
-        value={plan}
-        onChange={setPlan}
-        hint="Limits the combined usage of all keys of the account"
-      />
-      <FormError error={error} />
-    </Form>
   );
 }

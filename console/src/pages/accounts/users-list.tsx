@@ -1,11 +1,12 @@
 import { SearchX, Users, Ellipsis, ScrollText, ShieldMinus, ShieldPlus, Trash2 } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction, useList, useMore } from '../../api/queries.ts';
+import { useList, useMore } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Confirm } from '../../components/confirm.tsx';
+import { confirm } from '../../components/ask.tsx';
 import { Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
@@ -24,7 +25,6 @@ export function UsersList() {
   const { user: self } = useSession();
   const users = useList('listUsers', { query: { limit: PAGE } });
   const [query, change] = useQueryState();
-  const [pendingChange, setPendingChange] = useState<Change | null>(null);
   const text = query.get('q') ?? '';
   const { data: items, hasMore } = users;
   useMore(text !== '', users);
@@ -57,7 +57,11 @@ export function UsersList() {
                 id="users"
                 sortable
                 rest={changedRest(users, (all) => all.filter((user) => matches(user, text)))}
-                columns={userColumns({ selfId: self.id, operators, onChange: setPendingChange })}
+                columns={userColumns({
+                  selfId: self.id,
+                  operators,
+                  onChange: (change) => changeUser(change, change.user.id === self.id),
+                })}
                 rows={shown}
                 keyOf={({ id }) => id}
               />
@@ -66,7 +70,6 @@ export function UsersList() {
           );
         }}
       </Loaded>
-      <UserChange change={pendingChange} onClose={() => setPendingChange(null)} />
     </Card>
   );
 }
@@ -196,39 +199,29 @@ interface Change {
   user: User;
 }
 
-/** Confirms a change to a user; null: closed. */
-function UserChange({ change, onClose }: { change: Change | null; onClose: () => void }) {
-  const { user: self } = useSession();
-  const changeUser = useAction('changeUser', {
-    changes: ['listUsers', 'getSession'],
-    done: ({ name, operator }) => `${name} is ${operator ? 'now' : 'no longer'} an operator`,
+/** Confirms a change to a user. */
+function changeUser(change: Change, isSelf: boolean): void {
+  const {
+    kind,
+    user: { id, name, email_verified: verified },
+  } = change;
+  const operator = kind === 'make_operator';
+  // The question warns about an unverified address.
+  const body = operator && !verified ? { operator, allow_unverified: true } : { operator };
+  void confirm({
+    title: titleOf(change),
+    action: ACTIONS[kind],
+    danger: !operator || !verified,
+    children: meaningOf(change, isSelf),
+    run: () =>
+      kind === 'delete'
+        ? act('deleteUser', { params: { id } }, { done: `Deleted ${name}` })
+        : act(
+            'changeUser',
+            { params: { id }, body },
+            { done: `${name} is ${operator ? 'now' : 'no longer'} an operator` },
+          ),
   });
-  const deleteUser = useAction('deleteUser', {
-    changes: ['listUsers', 'listMembers'],
-    done: `Deleted ${change?.user.name ?? 'user'}`,
-  });
-  const run = ({ kind, user: { id, email_verified: verified } }: Change) => {
-    if (kind === 'delete') deleteUser.mutate({ params: { id } }, { onSettled: onClose });
-    else {
-      const operator = kind === 'make_operator';
-      // The dialog has warned about an unverified address.
-      const body = operator && !verified ? { operator, allow_unverified: true } : { operator };
-      changeUser.mutate({ params: { id }, body }, { onSettled: onClose });
-    }
-  };
-  return (
-    <Confirm
-      open={change !== null}
-      onClose={onClose}
-      title={change === null ? '' : titleOf(change)}
-      action={change === null ? '' : ACTIONS[change.kind]}
-      danger={change?.kind !== 'make_operator' || !change.user.email_verified}
-      request={change?.kind === 'delete' ? deleteUser : changeUser}
-      onConfirm={() => change !== null && run(change)}
-    >
-      {change !== null && meaningOf(change, change.user.id === self.id)}
-    </Confirm>
-  );
 }
 
 const ACTIONS: Readonly<Record<Change['kind'], string>> = {

@@ -1,60 +1,57 @@
-import { useId } from 'react';
+import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
-import { useAction, useRead } from '../../api/queries.ts';
+import { useRead } from '../../api/queries.ts';
 import { CodeTabs } from '../../components/code.tsx';
-import { Dialog, FormActions } from '../../components/dialog.tsx';
+import { EditDialog } from '../../components/edit-dialog.tsx';
 import { OneTimeSecret, SecretDialog } from '../../components/secret-dialog.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
 import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
-import { NEW_KEY } from './key-draft.ts';
-import { KeyForm } from './key-form.tsx';
+import { keyErrors, NEW_KEY, settingsOf, type KeyDraft } from './key-draft.ts';
+import { KeyFields } from './key-form.tsx';
 
 interface CreateKeyDialogProps {
   account: CurrentAccount;
-  open: boolean;
   onClose: () => void;
 }
 
 /** Creates a key and shows it once. */
-export default function CreateKeyDialog({ account, open, onClose }: CreateKeyDialogProps) {
-  const form = useId();
-  const create = useAction('createKey', {
-    changes: ['listKeys'],
-    done: ({ name }) => `Key ${name} created`,
-    onSuccess: (created) => void openOverlay((close) => <CreatedKey created={created} onClose={close} />),
-    quiet: true,
-  });
-  const close = () => {
-    // Drops the key from memory.
-    create.reset();
-    onClose();
+export default function CreateKeyDialog({ account, onClose }: CreateKeyDialogProps) {
+  const create = async (draft: KeyDraft, changed: Partial<KeyDraft>) => {
+    const settings = settingsOf(draft, changed, Date.now());
+    const created = await act(
+      'createKey',
+      {
+        body: {
+          account_id: account.id,
+          ...(draft.admin && { kind: 'admin' }),
+          ...settings,
+          name: draft.name.trim(),
+        },
+      },
+      {
+        done: ({ name }) => `Key ${name} created`,
+        ifLost:
+          'The response was lost, so the key may exist. If it is in the list of keys, revoke it: it cannot be shown again.',
+      },
+    );
+    void openOverlay((close) => <CreatedKey created={created} onClose={close} />);
   };
   return (
-    <Dialog
-      modal
-      open={open}
-      onClose={close}
+    <EditDialog
       size="medium"
       title="Create API key"
       hint={`Usage is charged to the account ${account.name}.`}
-      actions={<FormActions form={form} action="Create key" busy={create.isPending} onCancel={close} />}
+      action="Create key"
+      initial={NEW_KEY}
+      check={(draft) => keyErrors(draft, Date.now())}
+      submit={create}
+      onClose={onClose}
     >
-      <KeyForm
-        id={form}
-        initial={NEW_KEY}
-        before={null}
-        error={create.error}
-        onSubmit={(settings, { admin }) =>
-          create.mutate(
-            { body: { account_id: account.id, ...(admin && { kind: 'admin' }), ...settings } },
-            { onSuccess: close },
-          )
-        }
-      />
-    </Dialog>
+      {(draft, set, invalid) => <KeyFields draft={draft} set={set} invalid={invalid} before={null} />}
+    </EditDialog>
   );
 }
 

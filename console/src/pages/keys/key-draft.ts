@@ -1,15 +1,15 @@
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import type { FieldErrors } from '../../components/field-errors.ts';
-import { readLimits, typedLimits, type TypedLimits } from '../../format/typed-limits.ts';
+import { limitErrors, limitsChange, typedLimits, type TypedLimits } from '../../format/limits.ts';
 
 type Key = ItemOf<'listKeys'>;
-type Limits = NonNullable<Key['limits']>;
+type Settings = Arguments<'changeKey'>['body'];
 
 /** Expiry of a key: unchanged, never, in a number of days, or at the end of a date. */
 export type Expiry = 'same' | 'never' | '7' | '30' | '90' | '365' | 'date';
 
 /** The input of the key form, as text. */
-export interface KeyDraft {
+export interface KeyDraft extends TypedLimits {
   name: string;
   admin: boolean;
   expiry: Expiry;
@@ -21,8 +21,6 @@ export interface KeyDraft {
   strict: boolean;
   /** Separated by commas. */
   tags: string;
-  /** Empty: none. */
-  limits: TypedLimits;
 }
 
 /** Initial input for a new key. */
@@ -34,7 +32,7 @@ export const NEW_KEY: KeyDraft = {
   models: null,
   strict: false,
   tags: '',
-  limits: typedLimits({}),
+  ...typedLimits({}),
 };
 
 /** Returns the initial input for an existing key. */
@@ -47,47 +45,36 @@ export function draftOf(key: Key): KeyDraft {
     models: key.allowed_models,
     strict: key.strict,
     tags: key.tags.join(', '),
-    limits: typedLimits(key.limits ?? {}),
+    ...typedLimits(key.limits ?? {}),
   };
 }
 
-type Settings = Pick<
-  Arguments<'changeKey'>['body'],
-  'expires_at' | 'allowed_models' | 'limits' | 'strict' | 'tags'
-> & {
-  name: string;
-};
-type Read = { settings: Settings; errors: null } | { settings: null; errors: FieldErrors };
-
-/**
- * Converts the input to API settings, or returns validation errors. `before` is the existing key: its per-model
- * limits and bursts are kept, because the API replaces all limits of a key together. `nowMs` is in Unix milliseconds.
- */
-export function settingsOf(draft: KeyDraft, nowMs: number, before: Key | null = null): Read {
-  const typed = readLimits(draft.limits);
-  const errors: Record<string, string> = { ...typed.errors };
+/** Returns the invalid fields. `nowMs` is in Unix milliseconds. */
+export function keyErrors(draft: KeyDraft, nowMs: number): FieldErrors {
+  const errors = limitErrors(draft);
   if (draft.name.trim() === '') errors['name'] = 'Enter a name.';
-  const { burst, models } = before?.limits ?? {};
-  const limits: Limits = { ...(burst && { burst }), ...(models && { models }), ...typed.limits };
   if (draft.models?.length === 0)
     errors['allowed_models'] = 'Select at least one model, or allow all models.';
   const tags = tagsOf(draft.tags);
   if (tags.some((tag) => Array.from(tag).length > MAX_TAG_LENGTH))
     errors['tags'] = `Each tag can have at most ${MAX_TAG_LENGTH} characters.`;
   if (tags.length > MAX_TAGS) errors['tags'] = `A key can have at most ${MAX_TAGS} tags.`;
+  if (expiryOf(draft, nowMs) === 'wrong') errors['expires_at'] = 'Choose today or a later date.';
+  return errors;
+}
+
+/** Converts valid changes of a draft to settings of the API. `nowMs` is in Unix milliseconds. */
+export function settingsOf(draft: KeyDraft, changed: Partial<KeyDraft>, nowMs: number): Settings {
+  const { name, models, strict, tags } = changed;
   const expiresAt = expiryOf(draft, nowMs);
-  if (expiresAt === 'wrong') errors['expires_at'] = 'Choose today or a later date.';
-  if (expiresAt === 'wrong' || Object.keys(errors).length > 0) return { settings: null, errors };
+  const limits = limitsChange(changed);
   return {
-    errors: null,
-    settings: {
-      name: draft.name.trim(),
-      ...(expiresAt === 'same' ? {} : { expires_at: expiresAt }),
-      allowed_models: draft.models === null ? null : [...draft.models],
-      limits: Object.keys(limits).length > 0 ? limits : null,
-      strict: draft.strict,
-      tags,
-    },
+    ...(name !== undefined && { name: name.trim() }),
+    ...(changed.expiry !== undefined && expiresAt !== 'same' && { expires_at: expiresAt }),
+    ...(models !== undefined && { allowed_models: models && [...models] }),
+    ...(Object.keys(limits).length > 0 && { limits }),
+    ...(strict !== undefined && { strict }),
+    ...(tags !== undefined && { tags: tagsOf(tags) }),
   };
 }
 

@@ -1,64 +1,42 @@
 import { ChevronRight } from 'lucide-react';
 import { CheckboxGroup } from '@base-ui/react/checkbox-group';
 import { useState, type ReactNode } from 'react';
-import { isOutcomeUnknown, type ApiError, type ItemOf } from '../../api/client.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Checkbox, GroupCheckbox, Segmented } from '../../components/choices.tsx';
-import type { FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
 import { LIMIT_NAMES, limitInput } from '../../format/limits.ts';
 import { dateTime } from '../../format/time.ts';
 import { useSession } from '../../state/session.tsx';
-import { dayOfField, settingsOf, type Expiry, type KeyDraft } from './key-draft.ts';
-
-type Settings = NonNullable<ReturnType<typeof settingsOf>['settings']>;
-
-interface KeyFormProps {
-  /** Id of the form, for a submit button outside of it. */
-  id: string;
-  /** Initial input. */
-  initial: KeyDraft;
-  /** The existing key; null: new key. */
-  before: ItemOf<'listKeys'> | null;
-  /** Error response of the service. */
-  error: ApiError | null;
-  onSubmit: (settings: Settings, draft: KeyDraft) => void;
-}
+import { dayOfField, type Expiry, type KeyDraft } from './key-draft.ts';
 
 const BUDGET = 'usd_per_month';
 
 /** The limits except the budget. */
 const OTHER_LIMITS = LIMIT_NAMES.filter((name) => name !== BUDGET);
 
-/** The form of a key, with rarely used settings collapsed. Keeps the input if the service refuses it. */
-export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) {
+interface KeyFieldsProps {
+  draft: KeyDraft;
+  set: (changed: Partial<KeyDraft>) => void;
+  /** Names of parameters with errors. */
+  invalid: readonly string[];
+  /** The existing key; null: new key. */
+  before: ItemOf<'listKeys'> | null;
+}
+
+/** The fields of a key, with rarely used settings collapsed. */
+export function KeyFields({ draft, set, invalid, before }: KeyFieldsProps) {
   const { user } = useSession();
-  const [draft, setDraft] = useState(initial);
-  const [errors, setErrors] = useState<FieldErrors>({});
-  const [more, setMore] = useState(initial.models !== null || initial.strict || hasLimits(initial));
-  const change = (changed: Partial<KeyDraft>) => setDraft((current) => ({ ...current, ...changed }));
+  const [more, setMore] = useState(
+    draft.models !== null || draft.strict || OTHER_LIMITS.some((name) => draft[name] !== ''),
+  );
+  const isInvalid = invalid.some(
+    (param) => /^(?:limits\.|allowed_models)/.test(param) && param !== `limits.${BUDGET}`,
+  );
   return (
-    <Form
-      id={id}
-      error={error}
-      errors={errors}
-      className="space-y-5"
-      onSubmit={() => {
-        const read = settingsOf(draft, Date.now(), before);
-        setErrors(read.errors ?? {});
-        if (read.settings !== null) onSubmit(read.settings, draft);
-      }}
-    >
-      <FormError error={error}>
-        {before === null && error !== null && isOutcomeUnknown(error) && (
-          <p className="mt-1">
-            The key may exist. If it is in the list of keys, revoke it: it cannot be shown again.
-          </p>
-        )}
-      </FormError>
+    <div className="space-y-5">
       <TextField
         name="name"
         label="Name"
@@ -66,13 +44,13 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         autoComplete="off"
         maxLength={100}
         value={draft.name}
-        onChange={(event) => change({ name: event.target.value })}
+        onChange={({ target }) => set({ name: target.value })}
       />
       <ExpiryField
         expiry={draft.expiry}
         date={draft.date}
         {...(before === null ? {} : { now: before.expires_at })}
-        onChange={change}
+        onChange={set}
       />
       <TextField
         name={`limits.${BUDGET}`}
@@ -82,8 +60,8 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         inputMode="decimal"
         autoComplete="off"
         placeholder="No budget"
-        value={draft.limits[BUDGET]}
-        onChange={(event) => change({ limits: { ...draft.limits, [BUDGET]: event.target.value } })}
+        value={draft[BUDGET]}
+        onChange={({ target }) => set({ [BUDGET]: target.value })}
       />
       <TextField
         name="tags"
@@ -92,17 +70,17 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
         hint="Separated by commas, such as production, team:search"
         autoComplete="off"
         value={draft.tags}
-        onChange={(event) => change({ tags: event.target.value })}
+        onChange={({ target }) => set({ tags: target.value })}
       />
-      <Collapsible summary="Models and limits" open={more || hasErrors(errors, error)} onToggle={setMore}>
-        <ModelsField chosen={draft.models} onChange={(models) => change({ models })} />
-        <LimitFields names={OTHER_LIMITS} limits={draft.limits} onChange={(limits) => change({ limits })} />
+      <Collapsible summary="Models and limits" open={more || isInvalid} onToggle={setMore}>
+        <ModelsField chosen={draft.models} onChange={(models) => set({ models })} />
+        <LimitFields names={OTHER_LIMITS} draft={draft} set={set} />
         <p className="text-xs leading-5 text-ink-3">
           These limits apply across all models, in addition to the account's limits.
           {before?.limits?.models !== undefined &&
             " The key's per-model limits are not shown here and stay as they are."}
         </p>
-        <Checkbox checked={draft.strict} onChange={(strict) => change({ strict })}>
+        <Checkbox checked={draft.strict} onChange={(strict) => set({ strict })}>
           Strict
           <span className="block text-xs leading-5 text-ink-3">
             Refuses requests of which a part would have no effect. Otherwise, such parts are ignored and
@@ -110,7 +88,7 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
           </span>
         </Checkbox>
         {user.operator && before === null && (
-          <Checkbox checked={draft.admin} onChange={(admin) => change({ admin })}>
+          <Checkbox checked={draft.admin} onChange={(admin) => set({ admin })}>
             Admin key
             <span className="block text-xs leading-5 text-ink-3">
               Manages the whole service through <code className="font-mono">/api</code>: every account, key
@@ -119,17 +97,8 @@ export function KeyForm({ id, initial, before, error, onSubmit }: KeyFormProps) 
           </Checkbox>
         )}
       </Collapsible>
-    </Form>
+    </div>
   );
-}
-
-function hasLimits({ limits }: KeyDraft): boolean {
-  return OTHER_LIMITS.some((name) => limits[name] !== '');
-}
-
-function hasErrors(errors: FieldErrors, error: ApiError | null): boolean {
-  const params = [...Object.keys(errors), error?.param ?? ''];
-  return params.some((param) => /^(?:limits\.|allowed_models)/.test(param) && param !== `limits.${BUDGET}`);
 }
 
 /** A collapsible section. */

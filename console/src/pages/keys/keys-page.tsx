@@ -38,7 +38,6 @@ function Keys({ account }: { account: CurrentAccount }) {
   const create = isActive ? () => change({ create: '1' }) : null;
   const opened = query.get('key');
   const isCreating = isActive && query.get('create') !== null;
-  const wasCreating = useWasTrue(isCreating);
   const wasOpened = useWasTrue(opened !== null);
   const opening = useOpening(opened);
   return (
@@ -78,12 +77,8 @@ function Keys({ account }: { account: CurrentAccount }) {
         {(all) => <KeysCard account={account} keys={all} onCreate={create} />}
       </Loaded>
       <Suspense>
-        {wasCreating && (
-          <CreateKeyDialog
-            account={account}
-            open={isCreating}
-            onClose={() => change({ create: null }, { replace: true })}
-          />
+        {isCreating && (
+          <CreateKeyDialog account={account} onClose={() => change({ create: null }, { replace: true })} />
         )}
         {wasOpened && (
           <KeyDialog

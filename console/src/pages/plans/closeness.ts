@@ -1,11 +1,11 @@
 import type { ItemOf } from '../../api/client.ts';
 import { isMoney, limitsSet, type LimitName } from '../../format/limits.ts';
-import type { Plan } from './plan-yaml.ts';
 
+export type Plan = ItemOf<'listPlans'>;
 type Account = ItemOf<'listAccounts'>;
 type Usage = ItemOf<'readUsage'>;
 
-/** How much an account has used of a limit of its plan per day or month. */
+/** How much an account has used of a limit per day or month, of its own or of its plan. */
 interface Closeness {
   limit: LimitName;
   /** Tokens, or USD as a decimal string. */
@@ -17,7 +17,7 @@ interface Closeness {
 
 export interface AccountOfPlan {
   account: Account;
-  /** The limit that it is closest to; null: the plan has no limits per day or month. */
+  /** The limit that it is closest to; null: it has no limits per day or month. */
   closest: Closeness | null;
 }
 
@@ -42,15 +42,19 @@ export function accountsOf(
       ({ plan: assigned, status }) =>
         status !== 'closed' && (assigned === null ? plan.default : assigned === plan.name),
     )
-    .map((account) => ({ account, closest: closestLimit(plan, account.id, usage) }))
+    .map((account) => ({ account, closest: closestLimit(plan, account, usage) }))
     .toSorted((a, b) => (b.closest?.share ?? -1) - (a.closest?.share ?? -1));
 }
 
-function closestLimit({ limits }: Plan, accountId: string, usage: UsageOfAccounts): Closeness | null {
-  const all = limitsSet(limits ?? {}).flatMap(({ limit, bound }): Closeness[] => {
+function closestLimit(
+  { limits }: Plan,
+  { id, limits: own }: Account,
+  usage: UsageOfAccounts,
+): Closeness | null {
+  const all = limitsSet({ ...limits, ...own }).flatMap(({ limit, bound }): Closeness[] => {
     const window = /_per_(day|month)$/.exec(limit)?.[1];
     if (window !== 'day' && window !== 'month') return [];
-    const row = usage[window].get(accountId);
+    const row = usage[window].get(id);
     const used = isMoney(limit) ? (row?.cost_usd ?? '0') : (row?.billed_tokens ?? 0);
     return [{ limit, used, bound, share: Number(bound) > 0 ? Number(used) / Number(bound) : 1 }];
   });

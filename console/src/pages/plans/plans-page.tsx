@@ -1,8 +1,7 @@
-import { Gauge, Plus } from 'lucide-react';
+import { Gauge } from 'lucide-react';
 import { useMemo } from 'react';
 import { useAll, useRead, type QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
-import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { addDays, useToday } from '../../components/date-range-days.ts';
 import { Link, TextLink } from '../../components/link.tsx';
@@ -11,18 +10,13 @@ import { Page } from '../../components/page.tsx';
 import { EmptyState, Notice } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
 import { limitLabel, limitsSet, limitText } from '../../format/limits.ts';
-import { counted, percent } from '../../format/number.ts';
+import { counted, percent, whole } from '../../format/number.ts';
 import { DataAge } from '../../components/updated-at.tsx';
-import { useQueryState } from '../../state/url-query.ts';
-import { accountsOf, byAccount, type AccountOfPlan } from './closeness.ts';
-import { NewPlanDialog, PlanDialog } from './plan-dialog.tsx';
-import type { Plan } from './plan-yaml.ts';
+import { accountsOf, byAccount, type AccountOfPlan, type Plan } from './closeness.ts';
 
 /** The configured plans, and who uses them. */
 export default function PlansPage() {
-  const [query, change] = useQueryState();
   const plans = useRead('listPlans', undefined);
-  const all = plans.data?.data ?? [];
   return (
     <Page
       title="Plans"
@@ -34,38 +28,20 @@ export default function PlansPage() {
         </>
       }
       actions={
-        plans.data?.data.length !== 0 && (
-          <>
-            <DataAge operations={['listPlans', 'listAccounts', 'readUsage']} />
-            <Button
-              icon={<Plus className="size-4" aria-hidden="true" />}
-              disabled={plans.data === undefined}
-              onClick={() => change({ new: '1' })}
-            >
-              New plan
-            </Button>
-          </>
-        )
+        plans.data?.data.length !== 0 && <DataAge operations={['listPlans', 'listAccounts', 'readUsage']} />
       }
     >
-      <Loaded card query={plans} empty={<NoPlans onNew={() => change({ new: '1' })} />}>
+      <Loaded card query={plans} empty={<NoPlans />}>
         {({ data }) => <Plans plans={data} />}
       </Loaded>
-      {plans.data !== undefined && (
-        <NewPlanDialog
-          open={query.get('new') !== null}
-          plans={all}
-          onClose={() => change({ new: null }, { replace: true })}
-        />
-      )}
     </Page>
   );
 }
 
-function NoPlans({ onNew }: { onNew: () => void }) {
+function NoPlans() {
   return (
     <Card>
-      <EmptyState icon={Gauge} title="No plans configured" action={<Button onClick={onNew}>New plan</Button>}>
+      <EmptyState icon={Gauge} title="No plans configured">
         Without a plan, an account has no limits. Add plans to the configuration file to limit requests,
         tokens and cost.
       </EmptyState>
@@ -100,11 +76,7 @@ function useUsers(plans: readonly Plan[]): Users {
 }
 
 function Plans({ plans }: { plans: readonly Plan[] }) {
-  const [query, change] = useQueryState();
   const users = useUsers(plans);
-  const opened = query.get('plan');
-  const open = plans.find(({ name }) => name === opened) ?? null;
-  const hrefOf = ({ name }: Plan) => `/operator/plans?plan=${encodeURIComponent(name)}`;
   return (
     <div className="space-y-4">
       {plans.map((plan) => plan.limits === null && <MissingPlan key={plan.name} plan={plan} />)}
@@ -114,29 +86,19 @@ function Plans({ plans }: { plans: readonly Plan[] }) {
           label="Plans"
           id="plans"
           sortable
-          columns={planColumns(users, hrefOf)}
+          columns={planColumns(users)}
           rows={plans}
           keyOf={({ name }) => name}
-          onOpen={({ name }) => change({ plan: name })}
-          isOpen={({ name }) => name === opened}
         />
         <p className="border-t border-line px-4 py-3 text-xs text-ink-3 sm:px-5">
           {counted(plans.length, 'plan')}. Usage is compared with limits per day and month in UTC.
         </p>
       </Card>
-      <PlanDialog
-        plan={open}
-        plans={plans}
-        users={users}
-        isEditing={query.get('edit') !== null}
-        onEdit={(editing) => change({ edit: editing ? '1' : null }, { replace: !editing })}
-        onClose={() => change({ plan: null, edit: null })}
-      />
     </div>
   );
 }
 
-function planColumns(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>[] {
+function planColumns(users: Users): Column<Plan>[] {
   const closestOf = ({ name }: Plan) => users.data?.get(name)?.[0];
   return [
     {
@@ -146,29 +108,30 @@ function planColumns(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>
       cell: (plan) => (
         <>
           <span className="flex items-center gap-2">
-            <Link
-              to={hrefOf(plan)}
-              className="max-w-40 truncate rounded-sm font-medium hover:underline sm:max-w-56"
-            >
-              {plan.name}
-            </Link>
+            <span className="max-w-40 truncate font-medium sm:max-w-56">{plan.name}</span>
             {plan.default && <Badge tone="accent">Default</Badge>}
             {plan.limits === null && <Badge tone="bad">Missing</Badge>}
           </span>
-          <ClosestText account={closestOf(plan)} />
+          {plan.weight !== null && plan.weight !== 1 && (
+            <span className="block text-xs text-ink-3">Weight {plan.weight}</span>
+          )}
         </>
       ),
     },
     {
       name: 'limits',
       heading: 'Limits',
-      value: (plan) => limitsSummary(plan),
+      value: (plan) => limitsOf(plan).join(', '),
       from: 'md',
       grow: true,
       cell: (plan) => (
-        <span className="block truncate text-ink-2" title={limitsSummary(plan)}>
-          {limitsSummary(plan)}
-        </span>
+        <ul className="py-0.5 whitespace-normal text-ink-2">
+          {limitsOf(plan).map((text) => (
+            <li key={text} className="break-words">
+              {text}
+            </li>
+          ))}
+        </ul>
       ),
     },
     {
@@ -176,13 +139,17 @@ function planColumns(users: Users, hrefOf: (plan: Plan) => string): Column<Plan>
       heading: 'Accounts',
       value: ({ accounts }) => accounts,
       numeric: true,
-      cell: ({ accounts }) => accounts,
+      cell: ({ name, accounts }) =>
+        accounts === 0 ? (
+          0
+        ) : (
+          <TextLink to={`/operator/accounts?plan=${encodeURIComponent(name)}`}>{whole(accounts)}</TextLink>
+        ),
     },
     {
       name: 'closest',
       heading: 'Closest to a limit',
       value: (plan) => closestOf(plan)?.closest?.share ?? null,
-      from: 'sm',
       cell: (plan) =>
         users.data === undefined ? (
           <Unloaded query={users} className="h-4 w-32" />
@@ -200,7 +167,9 @@ function Closest({ account: user }: { account: AccountOfPlan | undefined }) {
   return (
     <span className="block max-w-56">
       <span className="flex items-baseline justify-between gap-3">
-        <span className="truncate">{user.account.name}</span>
+        <Link to={`/operator/accounts/${user.account.id}`} className="truncate rounded-sm hover:underline">
+          {user.account.name}
+        </Link>
         <span
           className={`tabular-nums ${share >= 1 ? 'text-bad' : share >= 0.8 ? 'text-warn' : 'text-ink-2'}`}
         >
@@ -212,25 +181,24 @@ function Closest({ account: user }: { account: AccountOfPlan | undefined }) {
   );
 }
 
-/** On phones: the same as one line. */
-function ClosestText({ account: user }: { account: AccountOfPlan | undefined }) {
-  if (user === undefined || user.closest === null) return null;
-  return (
-    <span className="block max-w-44 truncate text-xs text-ink-3 sm:hidden">
-      {user.account.name}: {percent(user.closest.share)} of {limitLabel(user.closest.limit).toLowerCase()}
-    </span>
-  );
+/** Returns the limits of a plan as texts, and then those for individual models. */
+function limitsOf({ limits }: Plan): string[] {
+  if (limits === null) return ['Not in the configuration'];
+  const { models = {}, ...all } = limits;
+  const texts = [
+    ...limitTexts(all),
+    ...Object.entries(models).flatMap(([model, own]) => limitTexts(own).map((text) => `${model}: ${text}`)),
+  ];
+  return texts.length === 0 ? ['No limits'] : texts;
 }
 
-function limitsSummary({ limits }: Plan): string {
-  if (limits === null) return 'Not in the configuration';
-  const { models = {} } = limits;
-  const count = Object.keys(models).length;
-  const parts = [
+function limitTexts(limits: Omit<NonNullable<Plan['limits']>, 'models'>): string[] {
+  const { requests, tokens } = limits.burst ?? {};
+  return [
     ...limitsSet(limits).map(({ limit, bound }) => limitText(limit, bound)),
-    ...(count > 0 ? [`limits for ${counted(count, 'model')}`] : []),
+    ...(requests === undefined ? [] : [`Burst of ${whole(requests)} requests`]),
+    ...(tokens === undefined ? [] : [`Burst of ${whole(tokens)} tokens`]),
   ];
-  return parts.length === 0 ? 'No limits' : parts.join(', ');
 }
 
 function MissingPlan({ plan }: { plan: Plan }) {

@@ -74,6 +74,7 @@ const settings = {
     .optional()
     .describe('When the key expires; a time in the past expires it immediately; null: never.'),
   allowed_models: allowedModels.optional().describe(MODELS_DESCRIPTION),
+  limits: limitsChange.nullable().optional().describe(LIMITS_DESCRIPTION),
   strict: strict.optional(),
   tags: tags.optional(),
 };
@@ -110,7 +111,6 @@ export const keyOperations = operations({
           .describe('Default: `caller`. Only operators can create keys of the kind `admin`.'),
         name,
         ...settings,
-        limits: limits.nullable().optional().describe(LIMITS_DESCRIPTION),
       }),
     ),
     response: component(
@@ -131,14 +131,7 @@ export const keyOperations = operations({
     summary:
       'Update a key. Omitted fields and limits stay unchanged; a limit that is null is removed. The expiry of a playground key can only be moved to an earlier time.',
     access: 'member',
-    body: component(
-      'KeyChange',
-      z.strictObject({
-        name: name.optional(),
-        ...settings,
-        limits: limitsChange.nullable().optional().describe(LIMITS_DESCRIPTION),
-      }),
-    ),
+    body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
     response: key,
     errors: ['not_found', 'conflict'],
   },
