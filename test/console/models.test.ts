@@ -163,6 +163,7 @@ describe('models of a running service', WITH_BROWSER, () => {
     await page.getByText(`${MODEL} was unloaded`).waitFor();
     await refusal.waitFor({ state: 'detached' });
     await dialog.getByRole('button', { name: 'Cancel' }).click();
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Discard' }).click();
     await dialog.waitFor({ state: 'detached' });
   });
 
@@ -297,6 +298,27 @@ describe('models of a running service', WITH_BROWSER, () => {
     await editing.getByRole('button', { name: 'Save' }).click();
     await drawer.getByText('$0.50 per million tokens').waitFor({ state: 'detached' });
     await drawer.getByText('$0.75 per million tokens').waitFor();
+  });
+
+  test('saving a model keeps what somebody else changed, and Escape asks before it drops changes', async () => {
+    const drawer = drawerOf(page, REMOTE);
+    await drawer.getByRole('button', { name: 'Edit' }).click();
+    const editing = page.getByRole('dialog', { name: `Edit ${REMOTE}` });
+    await editing.getByLabel('Context length').fill('2048');
+    await page.evaluate(
+      (model) =>
+        fetch('/api/models/update', {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({ model, pricing: { prompt: '3', completion: '4', input_cache_read: null } }),
+        }),
+      REMOTE,
+    );
+    await page.keyboard.press('Escape');
+    await page.getByRole('alertdialog').getByRole('button', { name: 'Cancel' }).click();
+    await editing.getByRole('button', { name: 'Save' }).click();
+    await drawer.getByText('2,048 tokens').waitFor();
+    await drawer.getByText('$3.00 per million tokens').waitFor();
   });
 
   test('another model becomes the default, and is listed first', async () => {

@@ -52,9 +52,9 @@ const CHANGES: { readonly [Op in Operation]?: readonly Operation[] } = {
   setMember: ['listMembers', 'getSession'],
   signIn: ['getSession'],
   signInSecondFactor: ['getSession'],
-  silenceAlerts: ['listAlerts'],
+  silenceAlerts: ['listAlerts', 'readAlertSettings'],
   unloadModel: ['listServedModels', 'listCatalog', 'listEngines'],
-  unsilenceAlerts: ['listAlerts'],
+  unsilenceAlerts: ['listAlerts', 'readAlertSettings'],
   updateModel: ['listServedModels'],
   withdrawInvitation: ['listInvitations'],
 };

@@ -275,34 +275,3 @@ export function useMore(wanted: boolean, rest: ListRest | undefined): void {
     if (wanted && rest?.hasMore === true && !rest.isReadingMore && rest.moreError === null) rest.more();
   });
 }
-
-interface ActionOptions<Op extends Operation> {
-  /** Operations whose cached data is refetched afterwards, in the background. */
-  changes?: readonly Operation[];
-  /** Toast after success. */
-  done?: string | ((answer: ResponseOf<Op>) => string);
-  /** Runs even if the component is gone by then, unlike a callback of `mutate`. */
-  onSuccess?: (answer: ResponseOf<Op>) => void;
-  /** The caller shows errors, such as next to a field; no toast. */
-  quiet?: boolean;
-}
-
-/** Changes data, shows the result as a toast, and refetches what changed. */
-export function useAction<Op extends Operation>(operation: Op, options: ActionOptions<Op> = {}) {
-  const client = useQueryClient();
-  return useMutation<ResponseOf<Op>, ApiError, Arguments<Op> | undefined>({
-    mutationFn: (given) => call(operation, given),
-    onSuccess: (answer) => {
-      if (options.done !== undefined)
-        notify.success(typeof options.done === 'string' ? options.done : options.done(answer));
-      options.onSuccess?.(answer);
-    },
-    onError: (error) => {
-      if (!options.quiet) notify.error(error.message);
-    },
-    // After an error too: the service may have made the change although its response was lost.
-    onSettled: () => {
-      for (const changed of options.changes ?? []) void client.invalidateQueries({ queryKey: [changed] });
-    },
-  });
-}

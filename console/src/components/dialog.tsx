@@ -106,8 +106,8 @@ export function Dialog({
 interface FormActionsProps {
   /** ID of the form. */
   form: string;
-  /** Label of the submit button. */
-  action: string;
+  /** Label of the submit button; null: none. */
+  action: string | null;
   busy: boolean;
   danger?: boolean;
   cancel?: string;
@@ -120,9 +120,11 @@ export function FormActions(props: FormActionsProps) {
   return (
     <>
       <Button onClick={onCancel}>{cancel}</Button>
-      <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={busy}>
-        {action}
-      </Button>
+      {action !== null && (
+        <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={busy}>
+          {action}
+        </Button>
+      )}
     </>
   );
 }

@@ -9,8 +9,8 @@ interface EditDialogProps<Draft extends object> {
   title: ReactNode;
   /** One line below the title. */
   hint?: ReactNode;
-  /** Label of the submit button. */
-  action: string;
+  /** Label of the submit button; null: nothing can be submitted yet. */
+  action: string | null;
   danger?: boolean;
   /** Label of the cancel button. */
   cancel?: string;

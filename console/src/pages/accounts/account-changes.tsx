@@ -1,4 +1,5 @@
 import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizontal } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { act, orToast } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
@@ -72,15 +73,20 @@ function change(
   return act('changeAccount', { params: { id }, body }, done && { done });
 }
 
+/** Opens a form that closes with the page of the account, such as when the browser goes back to another. */
+function openForm(form: (close: () => void) => ReactNode): void {
+  void openOverlay((close) => form(() => close()), { endsWithHost: true });
+}
+
 function renameAccount(account: Account): void {
-  void openOverlay((close) => (
+  openForm((close) => (
     <EditDialog
       title={`Rename ${account.name}`}
       hint="The account ID does not change."
       action="Rename"
       initial={{ name: account.name }}
       submit={({ name }) => change(account, { name }, (renamed) => `Account renamed to ${renamed.name}`)}
-      onClose={() => close()}
+      onClose={close}
     >
       {({ name }, set) => <NameField name={name} set={set} />}
     </EditDialog>
@@ -88,7 +94,7 @@ function renameAccount(account: Account): void {
 }
 
 function changePlan(account: Account): void {
-  void openOverlay((close) => (
+  openForm((close) => (
     <EditDialog
       title={`Change plan of ${account.name}`}
       hint="Takes effect with the next request. Usage so far counts toward the new limits."
@@ -101,7 +107,7 @@ function changePlan(account: Account): void {
           ({ name, plan: now }) => `${name} is now on ${now === null ? 'the default plan' : `plan ${now}`}`,
         )
       }
-      onClose={() => close()}
+      onClose={close}
     >
       {({ plan }, set) => <PlanField plan={plan} set={set} />}
     </EditDialog>
@@ -121,7 +127,7 @@ export function editLimits(account: Account, plan: Plan | undefined): void {
         void orToast(change(account, { limits: limitsChange(earlier) }, () => `Limits of ${name} restored`)),
     });
   };
-  void openOverlay((close) => (
+  openForm((close) => (
     <EditDialog
       size="medium"
       title={`Edit limits of ${account.name}`}
@@ -130,7 +136,7 @@ export function editLimits(account: Account, plan: Plan | undefined): void {
       initial={before}
       check={limitErrors}
       submit={save}
-      onClose={() => close()}
+      onClose={close}
     >
       {(draft, set) => (
         <>

@@ -9,6 +9,7 @@ import { Card, Figure } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
 import { TextLink, Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
+import { OverlayHost } from '../../components/overlays.tsx';
 import { Page } from '../../components/page.tsx';
 import { Notice, Skeleton, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
@@ -77,6 +78,7 @@ function Account({ account }: { account: Account }) {
         <InvitationsCard accountId={account.id} />
         <AccountAudit accountId={account.id} />
       </div>
+      <OverlayHost />
       {query.has('invite') && (
         <InviteDialog
           account={account}

@@ -1,5 +1,11 @@
 import { BellRing, Send } from 'lucide-react';
-import { useAction, useList, useRead } from '../../api/queries.ts';
+import { useList, useRead } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
+import type { ResponseOf } from '../../api/client.ts';
+import { Badge } from '../../components/badge.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
+import { duration } from '../../format/time.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
@@ -12,7 +18,6 @@ import { useQueryState } from '../../state/url-query.ts';
 import { AlertDialog } from './alert-dialog.tsx';
 import { AlertsTable } from './alerts-table.tsx';
 import { SettingsCards } from './settings-cards.tsx';
-import { TestDialog } from './test-dialog.tsx';
 
 const PAGE = 50;
 const EVERY_MS = 10_000;
@@ -20,7 +25,6 @@ const EVERY_MS = 10_000;
 /** Alerts of all instances, and where they are sent. */
 export default function AlertsPage() {
   const settings = useRead('readAlertSettings', undefined, { everyMs: EVERY_MS });
-  const test = useAction('testAlerts');
   const noChannels = settings.data?.channels.length === 0;
   return (
     <Page
@@ -30,8 +34,7 @@ export default function AlertsPage() {
         <Button
           icon={<Send className="size-4" aria-hidden="true" />}
           disabled={settings.data === undefined || noChannels}
-          busy={test.isPending}
-          onClick={() => test.mutate(undefined)}
+          onClick={sendTest}
         >
           Send test
         </Button>
@@ -58,7 +61,6 @@ export default function AlertsPage() {
           {(loaded) => <SettingsCards settings={loaded} />}
         </Loaded>
       </div>
-      <TestDialog results={test.data?.data ?? null} onClose={() => test.reset()} />
     </Page>
   );
 }
@@ -89,5 +91,46 @@ function AlertList() {
         </>
       )}
     </Loaded>
+  );
+}
+
+/** Sends a test message to each channel, and shows the results. */
+async function sendTest(): Promise<void> {
+  const { data } = await act('testAlerts', undefined);
+  void openOverlay((close) => <TestResults results={data} onClose={() => close()} />);
+}
+
+function TestResults({
+  results,
+  onClose,
+}: {
+  results: ResponseOf<'testAlerts'>['data'];
+  onClose: () => void;
+}) {
+  const failed = results.filter(({ error }) => error !== null).length;
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      size="medium"
+      title={failed === 0 ? 'All test messages were sent' : 'Some test messages were not sent'}
+      hint={failed === 0 ? 'Check that they arrived.' : 'Check the settings of the channels that failed.'}
+      actions={<Button onClick={onClose}>Done</Button>}
+    >
+      <ul className="divide-y divide-line rounded-lg border border-line text-sm">
+        {results.map(({ channel, target, error, duration_ms: ms }) => (
+          <li key={channel} className="px-4 py-3">
+            <div className="flex items-start justify-between gap-3">
+              <span className="min-w-0 break-all">{channel}</span>
+              <Badge tone={error === null ? 'good' : 'bad'}>{error === null ? 'Sent' : 'Not sent'}</Badge>
+            </div>
+            <p className="mt-0.5 text-xs break-all text-ink-3">
+              {target}, {duration(ms)}
+            </p>
+            {error !== null && <p className="mt-1 text-xs break-words text-bad">{error}</p>}
+          </li>
+        ))}
+      </ul>
+    </Dialog>
   );
 }

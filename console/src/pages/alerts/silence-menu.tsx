@@ -1,10 +1,11 @@
 import { BellOff, BellRing } from 'lucide-react';
-import { useId, useState, type ReactElement } from 'react';
+import type { ReactElement } from 'react';
+import { act, orToast } from '../../api/act.ts';
 import type { Arguments } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
-import { Dialog, FormActions } from '../../components/dialog.tsx';
+import { EditDialog } from '../../components/edit-dialog.tsx';
 import { TextField } from '../../components/field.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
 import { dateTime } from '../../format/time.ts';
 
 const HOUR_MS = 3_600_000;
@@ -24,82 +25,53 @@ interface SilenceMenuProps {
 
 /** Silences a type of alerts or one alert for a time, or ends a silence. */
 export function SilenceMenu({ target, name, silencedUntil, trigger }: SilenceMenuProps) {
-  const [choosing, setChoosing] = useState(false);
-  const changes = ['listAlerts', 'readAlertSettings'] as const;
-  const silence = useAction('silenceAlerts', {
-    changes,
-    done: ({ silenced_until: until }) =>
-      `Silenced ${name}${until === null ? '' : ` until ${dateTime(until)}`}`,
-  });
-  const unsilence = useAction('unsilenceAlerts', { changes, done: `${name} is no longer silenced` });
-  const silenceFor = (ms: number) =>
-    silence.mutate({ body: { ...target, until: new Date(Date.now() + ms).toISOString() } });
+  const silence = (until: string) =>
+    act(
+      'silenceAlerts',
+      { body: { ...target, until } },
+      {
+        done: ({ silenced_until: end }) => `Silenced ${name}${end === null ? '' : ` until ${dateTime(end)}`}`,
+      },
+    );
+  const silenceFor = (ms: number) => void orToast(silence(new Date(Date.now() + ms).toISOString()));
+  const unsilence = () =>
+    void orToast(act('unsilenceAlerts', { body: target }, { done: `${name} is no longer silenced` }));
   return (
-    <>
-      <Menu trigger={trigger}>
-        <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceFor(HOUR_MS)}>
-          Silence for 1 hour
-        </MenuItem>
-        <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceFor(24 * HOUR_MS)}>
-          Silence for 1 day
-        </MenuItem>
-        <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => setChoosing(true)}>
-          Silence until …
-        </MenuItem>
-        {silencedUntil !== null && (
-          <>
-            <MenuSeparator />
-            <MenuItem
-              icon={<BellRing aria-hidden="true" />}
-              onClick={() => unsilence.mutate({ body: target })}
-            >
-              End silence
-            </MenuItem>
-          </>
-        )}
-      </Menu>
-      {choosing && (
-        <UntilDialog
-          name={name}
-          busy={silence.isPending}
-          onClose={() => setChoosing(false)}
-          onChosen={(until) =>
-            silence.mutate({ body: { ...target, until } }, { onSuccess: () => setChoosing(false) })
-          }
-        />
+    <Menu trigger={trigger}>
+      <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceFor(HOUR_MS)}>
+        Silence for 1 hour
+      </MenuItem>
+      <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceFor(24 * HOUR_MS)}>
+        Silence for 1 day
+      </MenuItem>
+      <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceUntil(name, silence)}>
+        Silence until …
+      </MenuItem>
+      {silencedUntil !== null && (
+        <>
+          <MenuSeparator />
+          <MenuItem icon={<BellRing aria-hidden="true" />} onClick={unsilence}>
+            End silence
+          </MenuItem>
+        </>
       )}
-    </>
+    </Menu>
   );
 }
 
-interface UntilDialogProps {
-  name: string;
-  busy: boolean;
-  onClose: () => void;
-  /** ISO 8601 in UTC. */
-  onChosen: (until: string) => void;
-}
-
-function UntilDialog({ name, busy, onClose, onChosen }: UntilDialogProps) {
-  const form = useId();
-  const [nowMs] = useState(() => Date.now());
-  const [until, setUntil] = useState(() => localInput(nowMs + 24 * HOUR_MS));
-  return (
-    <Dialog
-      open
-      modal
-      onClose={onClose}
+/** Asks for a time, in ISO 8601 in UTC. */
+function silenceUntil(name: string, silence: (until: string) => Promise<unknown>): void {
+  const nowMs = Date.now();
+  void openOverlay((close) => (
+    <EditDialog
       title={`Silence ${name}`}
       hint="No messages are sent until this time. What still fires then is sent."
-      actions={<FormActions form={form} action="Silence" busy={busy} onCancel={onClose} />}
+      action="Silence"
+      initial={{ until: localInput(nowMs + 24 * HOUR_MS) }}
+      submit={({ until }) => silence(new Date(until).toISOString())}
+      onClose={() => close()}
     >
-      <form
-        id={form}
-        onSubmit={(event) => {
-          event.preventDefault();
-          onChosen(new Date(until).toISOString());
-        }}
-      >
+      {({ until }, set) => (
         <TextField
           label="Until"
           aside="local time"
@@ -108,11 +80,11 @@ function UntilDialog({ name, busy, onClose, onChosen }: UntilDialogProps) {
           min={localInput(nowMs)}
           max={localInput(nowMs + 365 * 24 * HOUR_MS)}
           value={until}
-          onChange={(event) => setUntil(event.target.value)}
+          onChange={({ target }) => set({ until: target.value })}
         />
-      </form>
-    </Dialog>
-  );
+      )}
+    </EditDialog>
+  ));
 }
 
 /** Formats Unix milliseconds as the value of a `datetime-local` input, in local time. */

@@ -1,8 +1,8 @@
 import { CircleSlash, Play, RotateCw } from 'lucide-react';
-import { useState } from 'react';
-import { useAction, useRead } from '../../api/queries.ts';
+import { act } from '../../api/act.ts';
+import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Confirm } from '../../components/confirm.tsx';
+import { confirm } from '../../components/ask.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
@@ -17,11 +17,6 @@ import { cacheShare, orUnknown, locationOf, uptimeMs, type Replica } from './rep
 
 /** The details of one replica; null: closed. */
 export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; onClose: () => void }) {
-  const [asking, setAsking] = useState<'restart' | 'drain' | null>(null);
-  const resume = useAction('resumeReplica', {
-    changes: ['listEngines', 'listServedModels'],
-    done: 'The replica gets requests again',
-  });
   return (
     <Dialog
       side
@@ -39,7 +34,7 @@ export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; o
               <Button
                 icon={<RotateCw className="size-4" aria-hidden="true" />}
                 disabled={['downloading', 'unloaded', 'idle'].includes(replica.state)}
-                onClick={() => setAsking('restart')}
+                onClick={() => restartEngine(replica)}
               >
                 Restart
               </Button>
@@ -47,15 +42,20 @@ export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; o
             {replica.drained ? (
               <Button
                 icon={<Play className="size-4" aria-hidden="true" />}
-                busy={resume.isPending}
-                onClick={() => resume.mutate({ body: { model: replica.model, name: replica.name } })}
+                onClick={() =>
+                  act(
+                    'resumeReplica',
+                    { body: { model: replica.model, name: replica.name } },
+                    { done: 'The replica gets requests again' },
+                  )
+                }
               >
                 Resume
               </Button>
             ) : (
               <Button
                 icon={<CircleSlash className="size-4" aria-hidden="true" />}
-                onClick={() => setAsking('drain')}
+                onClick={() => drainReplica(replica)}
               >
                 Drain
               </Button>
@@ -65,12 +65,6 @@ export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; o
       }
     >
       {replica && <Details replica={replica} />}
-      {replica && (
-        <>
-          <RestartEngine replica={replica} open={asking === 'restart'} onClose={() => setAsking(null)} />
-          <DrainReplica replica={replica} open={asking === 'drain'} onClose={() => setAsking(null)} />
-        </>
-      )}
     </Dialog>
   );
 }
@@ -218,31 +212,23 @@ function Readiness({ replica }: { replica: Replica }) {
   }
 }
 
-interface DrainReplicaProps {
-  replica: Replica;
-  open: boolean;
-  onClose: () => void;
+/** Asks whether to drain a replica, and drains it. */
+function drainReplica(replica: Replica): void {
+  const { model, name } = replica;
+  void confirm({
+    title: `Drain this replica of ${model}?`,
+    action: 'Drain replica',
+    children: <DrainConsequences replica={replica} />,
+    run: () => act('drainReplica', { body: { model, name } }, { done: `${name} gets no new requests` }),
+  });
 }
 
-/** Asks whether to drain a replica, and drains it. */
-function DrainReplica({ replica, open, onClose }: DrainReplicaProps) {
-  const { model, name, in_flight: running } = replica;
-  const replicas = useRead('listEngines', undefined, { enabled: open });
+function DrainConsequences({ replica: { model, name, in_flight: running } }: { replica: Replica }) {
+  const replicas = useRead('listEngines', undefined);
   const others = replicas.data?.data.filter((other) => other.model === model && other.name !== name);
   const isLast = others?.every(({ drained }) => drained) ?? false;
-  const drain = useAction('drainReplica', {
-    changes: ['listEngines', 'listServedModels'],
-    done: `${name} gets no new requests`,
-  });
   return (
-    <Confirm
-      open={open}
-      onClose={onClose}
-      title={`Drain this replica of ${model}?`}
-      action="Drain replica"
-      request={drain}
-      onConfirm={() => drain.mutate({ body: { model, name } }, { onSuccess: onClose })}
-    >
+    <>
       <p>
         It gets no new requests from any instance, even after a restart, until you resume it.{' '}
         {running === 0
@@ -255,41 +241,28 @@ function DrainReplica({ replica, open, onClose }: DrainReplicaProps) {
           are refused with 503 until you resume a replica.
         </Notice>
       )}
-    </Confirm>
+    </>
   );
-}
-
-interface RestartEngineProps {
-  replica: Replica;
-  open: boolean;
-  onClose: () => void;
 }
 
 /** Asks whether to restart an engine process, and restarts it. */
-function RestartEngine({ replica, open, onClose }: RestartEngineProps) {
-  const { model, name, in_flight: running } = replica;
-  const restart = useAction('restartEngine', {
-    changes: ['listEngines'],
-    done: `Engine of ${model} is restarting`,
+function restartEngine({ model, name, in_flight: running }: Replica): void {
+  void confirm({
+    title: `Restart the engine of ${model}?`,
+    action: 'Restart engine',
+    children: (
+      <>
+        <p>
+          {running === 0
+            ? 'No requests are running on it now.'
+            : `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'} 10 seconds to finish. Unfinished responses are then continued if possible; otherwise, they fail.`}
+        </p>
+        <p>
+          Until the engine is ready again, new requests go to other replicas of the model, or are refused if
+          it has none.
+        </p>
+      </>
+    ),
+    run: () => act('restartEngine', { body: { model, name } }, { done: `Engine of ${model} is restarting` }),
   });
-  return (
-    <Confirm
-      open={open}
-      onClose={onClose}
-      title={`Restart the engine of ${model}?`}
-      action="Restart engine"
-      request={restart}
-      onConfirm={() => restart.mutate({ body: { model, name } }, { onSuccess: onClose })}
-    >
-      <p>
-        {running === 0
-          ? 'No requests are running on it now.'
-          : `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'} 10 seconds to finish. Unfinished responses are then continued if possible; otherwise, they fail.`}
-      </p>
-      <p>
-        Until the engine is ready again, new requests go to other replicas of the model, or are refused if it
-        has none.
-      </p>
-    </Confirm>
-  );
 }

@@ -7,6 +7,7 @@ import { Button } from '../../components/button.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
+import { useWasTrue } from '../../components/opening.ts';
 import { Loaded } from '../../components/loaded.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
@@ -36,6 +37,8 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
   const key = read.data ?? listed;
   const rightsOf = useKeyRights();
   const rights = key === undefined ? null : rightsOf(key);
+  // The form stays if the key is revoked in the meantime, and shows why it cannot be saved.
+  const mayEdit = useWasTrue(editing && rights === 'change');
   if (key !== undefined && key.account_id !== account.id) {
     // The page of another account would change its key.
     const query = new URLSearchParams({ account: key.account_id, key: key.id });
@@ -76,7 +79,7 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
           />
         )}
       </Loaded>
-      {editing && read.data !== undefined && rights === 'change' && (
+      {editing && mayEdit && read.data !== undefined && (
         <EditKey apiKey={read.data} onClose={() => onEdit(false)} />
       )}
     </Dialog>

@@ -22,12 +22,6 @@ export function useKeyRights(): (key: Key) => 'change' | 'end' | null {
   };
 }
 
-/** The state of a key as a badge, for narrow tables. */
-export function KeyStateBadge({ apiKey: { status } }: { apiKey: Key }) {
-  const { tone, word } = STATES[status];
-  return <Badge tone={tone}>{word}</Badge>;
-}
-
 /** The state of a key as a dot and a word. */
 export function KeyState({ apiKey: { status } }: { apiKey: Key }) {
   const { tone, word } = STATES[status];

@@ -10,7 +10,7 @@ import { Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { Link } from '../../components/link.tsx';
-import { KeyState, KeyStateBadge, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
+import { KeyState, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -91,7 +91,7 @@ function keyColumns(props: KeysTableProps): Column<Key>[] {
             {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
             {key.status !== 'live' && (
               <span className="sm:hidden">
-                <KeyStateBadge apiKey={key} />
+                <KeyState apiKey={key} />
               </span>
             )}
           </span>

@@ -1,5 +1,6 @@
+import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ApiError, ItemOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { FormError } from '../../components/form.tsx';
 import { Notice } from '../../components/states.tsx';
@@ -11,19 +12,20 @@ interface RefusalProps {
   error: ApiError | null;
   /** The served models, which could be unloaded. */
   models: readonly Model[];
-  /** Called after a model was unloaded. */
-  onFreed: () => void;
 }
 
 /**
  * Shows why a model was refused. If it needs too much memory, offers to unload those that the service does not unload
  * itself.
  */
-export function Refusal({ error, models, onFreed }: RefusalProps) {
-  const unload = useAction('unloadModel', {
-    changes: ['listServedModels', 'listCatalog'],
-    done: ({ id }) => `${id} was unloaded`,
-  });
+export function Refusal({ error, models }: RefusalProps) {
+  /** The error after which a model was unloaded. */
+  const [resolved, setResolved] = useState<ApiError | null>(null);
+  const unload = async (id: string) => {
+    await act('unloadModel', { body: { model: id } }, { done: `${id} was unloaded` });
+    setResolved(error);
+  };
+  if (error === resolved) return null;
   if (error?.code !== 'not_enough_memory') return <FormError error={error} />;
   const loaded = models.filter(
     ({ state, keep, memory_bytes: memory }) => state === 'ready' && keep === true && memory !== null,
@@ -39,12 +41,7 @@ export function Refusal({ error, models, onFreed }: RefusalProps) {
                 {id} uses {bytes(memory ?? 0)}
                 {running > 0 && `; ${counted(running, 'request')} running`}
               </span>
-              <Button
-                size="small"
-                aria-label={`Unload ${id}`}
-                busy={unload.isPending && unload.variables?.body.model === id}
-                onClick={() => unload.mutate({ body: { model: id } }, { onSuccess: onFreed })}
-              >
+              <Button size="small" aria-label={`Unload ${id}`} onClick={() => unload(id)}>
                 Unload
               </Button>
             </li>

@@ -1,7 +1,8 @@
 import { Download, RotateCw, X } from 'lucide-react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
+import { useSubmit } from '../../components/form.tsx';
 import { Notice } from '../../components/states.tsx';
 import { useSession } from '../../state/session.tsx';
 import { Refusal } from './memory-refusal.tsx';
@@ -40,17 +41,12 @@ export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
 }
 
 function CancelDownload({ id }: { id: string }) {
-  const cancel = useAction('unloadModel', {
-    changes: ['listServedModels', 'listEngines'],
-    done: `Download of ${id} canceled`,
-  });
   return (
     <Button
       size="small"
       icon={<X className="size-3.5" aria-hidden="true" />}
       aria-label={`Cancel download of ${id}`}
-      busy={cancel.isPending}
-      onClick={() => cancel.mutate({ body: { model: id } })}
+      onClick={() => act('unloadModel', { body: { model: id } }, { done: `Download of ${id} canceled` })}
     >
       Cancel download
     </Button>
@@ -58,7 +54,7 @@ function CancelDownload({ id }: { id: string }) {
 }
 
 function LoadModel({ model, models }: { model: Model; models: readonly Model[] }) {
-  const load = useAction('loadModel', { changes: ['listServedModels', 'listEngines'], quiet: true });
+  const { busy, error, submit } = useSubmit();
   const { id, state, downloaded } = model;
   const verb = downloaded === false ? 'Resume download' : state === 'down' ? 'Try again' : 'Load';
   const Icon = downloaded === false ? Download : RotateCw;
@@ -68,12 +64,12 @@ function LoadModel({ model, models }: { model: Model; models: readonly Model[] }
         size="small"
         icon={<Icon className="size-3.5" aria-hidden="true" />}
         aria-label={`${verb}: ${id}`}
-        busy={load.isPending}
-        onClick={() => load.mutate({ body: { model: id } })}
+        busy={busy}
+        onClick={() => void submit(() => act('loadModel', { body: { model: id } }))}
       >
         {verb}
       </Button>
-      <Refusal error={load.error} models={models} onFreed={() => load.reset()} />
+      <Refusal error={error} models={models} />
     </>
   );
 }

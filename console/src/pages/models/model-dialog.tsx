@@ -1,16 +1,18 @@
-import { useId, useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Dialog, FormActions } from '../../components/dialog.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
+import { returnsEmbeddings } from '../../format/modality.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { ModelActivity } from './model-activity.tsx';
 import { ModelDetails } from './model-details.tsx';
-import { OfferForm, ServerForm } from './model-forms.tsx';
+import { NEW_SERVER, offerChange, offerDraftOf, offerOf, serverOf, type ServerDraft } from './model-draft.ts';
+import { KeepField, OfferFields, ServerFields } from './model-forms.tsx';
 import { ModelReplicas } from './model-replicas.tsx';
 import { playgroundWith } from './playground-link.ts';
-import { RemoveModel, UnloadModel } from './remove-model.tsx';
+import { removeModel, unloadModel } from './remove-model.tsx';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -26,58 +28,17 @@ interface ModelDialogProps {
 
 /** A drawer with one model, for operators: its details, and the actions on it. */
 export default function ModelDialog({ model, models, atMs, onClose }: ModelDialogProps) {
-  const form = useId();
   const [mode, setMode] = useMode(model);
-  const [asking, setAsking] = useState<'remove' | 'unload' | null>(null);
-  const update = useAction('updateModel', {
-    changes: ['listServedModels'],
-    done: ({ id }) => `${id} was updated`,
-    quiet: true,
-  });
-  const addReplica = useAction('addReplica', {
-    changes: ['listServedModels', 'listEngines'],
-    done: 'The replica was added',
-    quiet: true,
-  });
-  // In this component, because the confirmation is unmounted when the model disappears from the list.
-  const remove = useAction('removeModel', {
-    changes: ['listServedModels', 'listCatalog', 'listEngines'],
-    done: ({ id }) => `${id} was removed`,
-  });
   const view = () => setMode('view');
-  const show = (form: 'edit' | 'replica') => {
-    update.reset();
-    addReplica.reset();
-    setMode(form);
-  };
-  const id = model?.id ?? '';
-  const isViewing = mode === 'view';
   return (
     <Dialog
       side
       open={model !== null}
-      onClose={isViewing ? onClose : view}
-      modal={!isViewing}
-      title={mode === 'edit' ? `Edit ${id}` : mode === 'replica' ? `Add a replica of ${id}` : id}
-      actions={
-        model === null ? undefined : isViewing ? (
-          <Actions
-            model={model}
-            onRemove={() => setAsking('remove')}
-            onUnload={() => setAsking('unload')}
-            onEdit={() => show('edit')}
-          />
-        ) : (
-          <FormActions
-            form={form}
-            action={mode === 'edit' ? 'Save' : 'Add replica'}
-            busy={update.isPending || addReplica.isPending}
-            onCancel={view}
-          />
-        )
-      }
+      onClose={onClose}
+      title={model?.id ?? ''}
+      actions={model && <Actions model={model} onRemoved={onClose} onEdit={() => setMode('edit')} />}
     >
-      {model !== null && isViewing && (
+      {model !== null && (
         <div className="space-y-5">
           <ModelActivity model={model} models={models} atMs={atMs} />
           {model.origin === 'file' && (
@@ -86,47 +47,70 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
             </Notice>
           )}
           <ModelDetails model={model} />
-          {!model.embedded && !model.invalid && <ModelReplicas model={model} onAdd={() => show('replica')} />}
+          {!model.embedded && !model.invalid && (
+            <ModelReplicas model={model} onAdd={() => setMode('replica')} />
+          )}
         </div>
       )}
-      {model !== null && mode === 'edit' && (
-        <OfferForm
-          id={form}
-          model={model}
-          error={update.error}
-          onSubmit={(offer) => update.mutate({ body: { model: id, ...offer } }, { onSuccess: view })}
-        />
-      )}
-      {model !== null && mode === 'replica' && (
-        <ServerForm
-          id={form}
-          error={addReplica.error}
-          onSubmit={(replica) => addReplica.mutate({ body: { model: id, replica } }, { onSuccess: view })}
-        />
-      )}
-      {model !== null && (
+      {model !== null && mode === 'edit' && <EditModel model={model} onClose={view} />}
+      {model !== null && mode === 'replica' && <AddReplica id={model.id} onClose={view} />}
+    </Dialog>
+  );
+}
+
+/** Changes the price and the context length of a model, and whether it stays in memory. */
+function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
+  return (
+    <EditDialog
+      side
+      title={`Edit ${model.id}`}
+      action="Save"
+      initial={{ ...offerDraftOf(model), keep: model.keep === true }}
+      check={(draft) => offerOf(draft).errors ?? {}}
+      submit={(draft, changed) =>
+        act(
+          'updateModel',
+          { body: { model: model.id, ...offerChange(draft, changed) } },
+          { done: ({ id }) => `${id} was updated` },
+        )
+      }
+      onClose={onClose}
+    >
+      {(draft, set) => (
         <>
-          <RemoveModel
-            model={model}
-            open={asking === 'remove'}
-            onClose={() => setAsking(null)}
-            request={remove}
-            onRemove={(keepFile) =>
-              remove.mutate(
-                { body: { model: id, keep_file: keepFile } },
-                {
-                  onSuccess: () => {
-                    setAsking(null);
-                    onClose();
-                  },
-                },
-              )
-            }
-          />
-          <UnloadModel model={model} open={asking === 'unload'} onClose={() => setAsking(null)} />
+          <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={set} />
+          {model.embedded && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
+          <Notice>
+            A new price applies from the next request on.
+            {model.embedded &&
+              ' A new context length restarts the engine: running requests have 10 seconds to finish.'}
+          </Notice>
         </>
       )}
-    </Dialog>
+    </EditDialog>
+  );
+}
+
+const REPLICA = 'replica.';
+
+function AddReplica({ id, onClose }: { id: string; onClose: () => void }) {
+  const add = async (draft: ServerDraft) => {
+    const { value } = serverOf(draft, REPLICA);
+    if (value !== null)
+      await act('addReplica', { body: { model: id, replica: value } }, { done: 'The replica was added' });
+  };
+  return (
+    <EditDialog
+      side
+      title={`Add a replica of ${id}`}
+      action="Add replica"
+      initial={NEW_SERVER}
+      check={(draft) => serverOf(draft, REPLICA).errors ?? {}}
+      submit={add}
+      onClose={onClose}
+    >
+      {(draft, set) => <ServerFields prefix={REPLICA} draft={draft} onChange={set} />}
+    </EditDialog>
   );
 }
 
@@ -145,30 +129,32 @@ function useMode(model: Model | null): [Mode, (mode: Mode) => void] {
 
 interface ActionsProps {
   model: Model;
-  onRemove: () => void;
-  onUnload: () => void;
+  onRemoved: () => void;
   onEdit: () => void;
 }
 
-function Actions({ model, onRemove, onUnload, onEdit }: ActionsProps) {
+function Actions({ model, onRemoved, onEdit }: ActionsProps) {
   const { id, state } = model;
   const isAdded = model.origin === 'added';
-  const setDefault = useAction('setDefaultModel', {
-    changes: ['listServedModels'],
-    done: `${id} is now the default model`,
-  });
+  const remove = async () => {
+    if (await removeModel(model)) onRemoved();
+  };
   return (
     <>
       {isAdded && (
-        <Button kind="danger" onClick={onRemove}>
+        <Button kind="danger" onClick={() => void remove()}>
           Remove
         </Button>
       )}
       {model.embedded && (state === 'ready' || state === 'loading') && (
-        <Button onClick={onUnload}>Unload</Button>
+        <Button onClick={() => unloadModel(model)}>Unload</Button>
       )}
       {!model.is_default && !model.invalid && (
-        <Button busy={setDefault.isPending} onClick={() => setDefault.mutate({ body: { model: id } })}>
+        <Button
+          onClick={() =>
+            act('setDefaultModel', { body: { model: id } }, { done: `${id} is now the default model` })
+          }
+        >
           Make default
         </Button>
       )}

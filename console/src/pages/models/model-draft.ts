@@ -91,6 +91,22 @@ export function offerOf(draft: OfferDraft): Read<Offer> {
     : { value: { pricing, context_tokens: context ?? null }, errors: null };
 }
 
+/** Converts valid changes of a draft to those of the API. The prices of a model are changed together. */
+export function offerChange(
+  draft: OfferDraft,
+  changed: Partial<OfferDraft> & { keep?: boolean },
+): Partial<Offer> & { keep?: boolean } {
+  const { value } = offerOf(draft);
+  const hasPrice = PRICES.some((name) => changed[name] !== undefined);
+  return {
+    ...(value !== null && hasPrice && { pricing: value.pricing }),
+    ...(value !== null && changed.context !== undefined && { context_tokens: value.context_tokens }),
+    ...(changed.keep !== undefined && { keep: changed.keep }),
+  };
+}
+
+const PRICES = ['prompt', 'completion', 'input_cache_read'] as const satisfies readonly PriceName[];
+
 /** Like `offerOf`. The names of the errors start with `prefix`. */
 export function serverOf(draft: ServerDraft, prefix: string): Read<NewServer> {
   const maxInFlight = countOf(draft.maxInFlight);

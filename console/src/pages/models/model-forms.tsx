@@ -1,80 +1,8 @@
-import { useState, type ChangeEvent } from 'react';
-import type { ApiError, ItemOf } from '../../api/client.ts';
+import type { ChangeEvent } from 'react';
 import { Checkbox } from '../../components/choices.tsx';
-import type { FieldErrors } from '../../components/field-errors.ts';
 import { Field, TextField } from '../../components/field.tsx';
-import { Form, FormError } from '../../components/form.tsx';
 import { Select } from '../../components/select.tsx';
-import { Notice } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
-import {
-  NEW_SERVER,
-  offerDraftOf,
-  offerOf,
-  serverOf,
-  type Dialect,
-  type Modality,
-  type OfferDraft,
-  type PriceName,
-  type Read,
-  type ServerDraft,
-} from './model-draft.ts';
-
-interface FormProps<Value> {
-  id: string;
-  error: ApiError | null;
-  onSubmit: (value: Value) => void;
-}
-
-type ValueOf<Reader extends (...given: never[]) => Read<unknown>> = NonNullable<ReturnType<Reader>['value']>;
-
-/** The form to change the price and the context length of a model, and whether it stays in memory. */
-export function OfferForm({
-  id,
-  error,
-  onSubmit,
-  model,
-}: FormProps<ValueOf<typeof offerOf> & { keep?: boolean }> & { model: ItemOf<'listServedModels'> }) {
-  const [draft, setDraft] = useState(() => offerDraftOf(model));
-  const [keep, setKeep] = useState(model.keep === true);
-  const [errors, setErrors] = useState<FieldErrors>({});
-  const submit = () => {
-    const { value, errors } = offerOf(draft);
-    setErrors(errors ?? {});
-    if (value !== null) onSubmit({ ...value, ...(model.embedded && { keep }) });
-  };
-  return (
-    <Form id={id} error={error} errors={errors} onSubmit={submit}>
-      <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={setDraft} />
-      {model.embedded && <KeepField value={keep} onChange={setKeep} />}
-      <Notice>
-        A new price applies from the next request on.
-        {model.embedded &&
-          ' A new context length restarts the engine: running requests have 10 seconds to finish.'}
-      </Notice>
-      <FormError error={error} />
-    </Form>
-  );
-}
-
-const PREFIX = 'replica.';
-
-/** The form to add a server to a model. */
-export function ServerForm({ id, error, onSubmit }: FormProps<ValueOf<typeof serverOf>>) {
-  const [draft, setDraft] = useState(NEW_SERVER);
-  const [errors, setErrors] = useState<FieldErrors>({});
-  const submit = () => {
-    const { value, errors } = serverOf(draft, PREFIX);
-    setErrors(errors ?? {});
-    if (value !== null) onSubmit(value);
-  };
-  return (
-    <Form id={id} error={error} errors={errors} onSubmit={submit}>
-      <ServerFields draft={draft} onChange={setDraft} prefix={PREFIX} />
-      <FormError error={error} />
-    </Form>
-  );
-}
+import type { Dialect, Modality, OfferDraft, PriceName, ServerDraft } from './model-draft.ts';
 
 const MODALITIES: readonly { value: Modality; label: string }[] = [
   { value: 'text->text', label: 'Text generation' },
@@ -110,7 +38,7 @@ interface OfferFieldsProps {
   /** The model returns embeddings, so only prompts have a price. */
   embeds: boolean;
   draft: OfferDraft;
-  onChange: (draft: OfferDraft) => void;
+  onChange: (changed: Partial<OfferDraft>) => void;
 }
 
 /** Inputs for the price and the context length of a model. */
@@ -121,7 +49,7 @@ export function OfferFields({ embeds, draft, onChange }: OfferFieldsProps) {
     inputMode: 'decimal' as const,
     autoComplete: 'off',
     value: draft[name],
-    onChange: ({ target }: ChangeEvent<HTMLInputElement>) => onChange({ ...draft, [name]: target.value }),
+    onChange: ({ target }: ChangeEvent<HTMLInputElement>) => onChange({ [name]: target.value }),
   });
   return (
     <>
@@ -154,7 +82,7 @@ export function OfferFields({ embeds, draft, onChange }: OfferFieldsProps) {
             : 'Prompt and completion of one request together. A longer context needs more memory.'
         }
         value={draft.context}
-        onChange={({ target }) => onChange({ ...draft, context: target.value })}
+        onChange={({ target }) => onChange({ context: target.value })}
       />
     </>
   );
@@ -179,7 +107,7 @@ interface ServerFieldsProps {
   /** Precedes the names of the fields in the API. */
   prefix: string;
   draft: ServerDraft;
-  onChange: (draft: ServerDraft) => void;
+  onChange: (changed: Partial<ServerDraft>) => void;
 }
 
 /** Inputs for a server that runs a model. */
@@ -195,13 +123,13 @@ export function ServerFields({ prefix, draft, onChange }: ServerFieldsProps) {
         autoComplete="off"
         placeholder="http://10.0.0.5:8000"
         value={draft.url}
-        onChange={({ target }) => onChange({ ...draft, url: target.value })}
+        onChange={({ target }) => onChange({ url: target.value })}
       />
       <Field name={`${prefix}dialect`} label="Server software">
         <Select
           value={draft.dialect}
           choices={SOFTWARE_CHOICES}
-          onChange={(dialect) => onChange({ ...draft, dialect })}
+          onChange={(dialect) => onChange({ dialect })}
         />
       </Field>
       <TextField
@@ -212,7 +140,7 @@ export function ServerFields({ prefix, draft, onChange }: ServerFieldsProps) {
         autoComplete="off"
         placeholder="Same as the model ID"
         value={draft.model}
-        onChange={({ target }) => onChange({ ...draft, model: target.value })}
+        onChange={({ target }) => onChange({ model: target.value })}
       />
       <div className="grid gap-4 sm:grid-cols-2">
         <TextField
@@ -224,7 +152,7 @@ export function ServerFields({ prefix, draft, onChange }: ServerFieldsProps) {
           placeholder="SLUICE_REPLICA_KEY"
           hint="The service reads the API key from this environment variable. Its name must start with SLUICE_REPLICA_."
           value={draft.keyVariable}
-          onChange={({ target }) => onChange({ ...draft, keyVariable: target.value })}
+          onChange={({ target }) => onChange({ keyVariable: target.value })}
         />
         <TextField
           name={`${prefix}max_in_flight`}
@@ -235,7 +163,7 @@ export function ServerFields({ prefix, draft, onChange }: ServerFieldsProps) {
           placeholder="Automatic"
           hint="Maximum number of requests that each instance sends to this server at a time. A request with several choices counts once for each."
           value={draft.maxInFlight}
-          onChange={({ target }) => onChange({ ...draft, maxInFlight: target.value })}
+          onChange={({ target }) => onChange({ maxInFlight: target.value })}
         />
       </div>
     </>

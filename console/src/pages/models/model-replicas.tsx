@@ -1,9 +1,9 @@
 import { Trash2 } from 'lucide-react';
-import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction, useRead } from '../../api/queries.ts';
+import { useRead } from '../../api/queries.ts';
 import { Button, IconButton } from '../../components/button.tsx';
-import { Confirm } from '../../components/confirm.tsx';
+import { confirm } from '../../components/ask.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
@@ -17,7 +17,6 @@ const EVERY_MS = 2000;
 /** The servers of a model. If the model was added at run time, servers can be added and removed. */
 export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
   const query = useRead('listEngines', undefined, { everyMs: EVERY_MS });
-  const [removing, setRemoving] = useState<Replica | null>(null);
   const isAdded = model.origin === 'added';
   return (
     <section className="space-y-2">
@@ -53,7 +52,7 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
                     {isAdded && replicas.length > 1 && (
                       <IconButton
                         label={`Remove ${replica.url ?? replica.name}`}
-                        onClick={() => setRemoving(replica)}
+                        onClick={() => removeReplica(replica)}
                       >
                         <Trash2 className="size-4" aria-hidden="true" />
                       </IconButton>
@@ -66,34 +65,21 @@ export function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => voi
         }}
       </Loaded>
       <p className="text-xs text-ink-3">Open a replica to drain or resume it.</p>
-      <RemoveReplica replica={removing} onClose={() => setRemoving(null)} />
     </section>
   );
 }
 
-/** Asks whether to remove a replica, and removes it; null: closed. */
-function RemoveReplica({ replica, onClose }: { replica: Replica | null; onClose: () => void }) {
-  const remove = useAction('removeReplica', {
-    changes: ['listEngines', 'listServedModels'],
-    done: 'The replica was removed',
-  });
-  return (
-    <Confirm
-      open={replica !== null}
-      onClose={onClose}
-      title={`Remove this replica of ${replica?.model ?? 'the model'}?`}
-      action="Remove replica"
-      request={remove}
-      onConfirm={() => {
-        if (replica === null) return;
-        const { model, name } = replica;
-        remove.mutate({ body: { model, name } }, { onSuccess: onClose });
-      }}
-    >
+/** Asks whether to remove a replica, and removes it. */
+function removeReplica({ model, name, url }: Replica): void {
+  void confirm({
+    title: `Remove this replica of ${model}?`,
+    action: 'Remove replica',
+    children: (
       <p className="wrap-anywhere">
-        All instances stop sending new requests to {replica?.url}. Running requests have 30 seconds to finish,
-        unless drainMs is set to another time.
+        All instances stop sending new requests to {url}. Running requests have 30 seconds to finish, unless
+        drainMs is set to another time.
       </p>
-    </Confirm>
-  );
+    ),
+    run: () => act('removeReplica', { body: { model, name } }, { done: 'The replica was removed' }),
+  });
 }

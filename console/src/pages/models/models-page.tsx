@@ -56,7 +56,6 @@ export default function ModelsPage() {
   const adding = query.get('add');
   const wasManaged = useWasTrue(user.operator && managed !== null);
   const opening = useOpening(managed);
-  const wasAdding = useWasTrue(user.operator && adding !== null);
   const searchField = (
     <SearchField
       label="Search models"
@@ -108,10 +107,9 @@ export default function ModelsPage() {
         )}
       </Loaded>
       <Suspense>
-        {wasAdding && (
+        {user.operator && adding !== null && models !== undefined && (
           <AddModelDialog
-            open={adding !== null && models !== undefined}
-            models={models ?? []}
+            models={models}
             suggested={adding === '1' ? null : adding}
             onClose={() => change({ add: null }, { replace: true })}
             onAdded={(id) => change({ model: id, q: null })}

@@ -1,38 +1,37 @@
-import { useState, type ComponentProps } from 'react';
+import { useState } from 'react';
+import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { useAction } from '../../api/queries.ts';
+import { confirm } from '../../components/ask.tsx';
 import { Checkbox } from '../../components/choices.tsx';
-import { Confirm } from '../../components/confirm.tsx';
 import { bytes, counted } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
-interface ConfirmProps {
-  model: Model;
-  open: boolean;
-  onClose: () => void;
+/** Asks whether to remove a model, and removes it. Resolves to whether it was removed. */
+export function removeModel(model: Model): Promise<boolean> {
+  let keepFile = false;
+  return confirm({
+    title: `Remove ${model.id}?`,
+    action: 'Remove model',
+    children: <RemovalConsequences model={model} onChoose={(keep) => (keepFile = keep)} />,
+    run: () =>
+      act(
+        'removeModel',
+        { body: { model: model.id, keep_file: keepFile } },
+        { done: ({ id }) => `${id} was removed` },
+      ),
+  });
 }
 
-/** Asks whether to remove a model. */
-export function RemoveModel({
-  model,
-  open,
-  onClose,
-  request,
-  onRemove,
-}: ConfirmProps &
-  Pick<ComponentProps<typeof Confirm>, 'request'> & { onRemove: (keepFile: boolean) => void }) {
+function RemovalConsequences({ model, onChoose }: { model: Model; onChoose: (keepFile: boolean) => void }) {
   const [keepFile, setKeepFile] = useState(false);
-  const { id, deletes_file: deletesFile, size_bytes: size, embedded } = model;
+  const { deletes_file: deletesFile, size_bytes: size, embedded } = model;
+  const choose = (keep: boolean) => {
+    setKeepFile(keep);
+    onChoose(keep);
+  };
   return (
-    <Confirm
-      open={open}
-      onClose={onClose}
-      title={`Remove ${id}?`}
-      action="Remove model"
-      request={request}
-      onConfirm={() => onRemove(keepFile)}
-    >
+    <>
       <p>
         New requests for it get a 404 error. <Running model={model} />
       </p>
@@ -41,7 +40,7 @@ export function RemoveModel({
           <p>
             Its downloaded file{size !== null && ` (${bytes(size)})`} is {keepFile ? 'kept.' : 'deleted.'}
           </p>
-          <Checkbox checked={keepFile} onChange={setKeepFile}>
+          <Checkbox checked={keepFile} onChange={choose}>
             Keep the file
           </Checkbox>
         </>
@@ -49,39 +48,33 @@ export function RemoveModel({
         embedded && <p>Its file is kept, because another model uses it or it is outside the models folder.</p>
       )}
       <p>Usage and receipts of past requests are kept.</p>
-    </Confirm>
+    </>
   );
 }
 
 /** Asks whether to unload a model, and unloads it. */
-export function UnloadModel({ model, open, onClose }: ConfirmProps) {
-  const unload = useAction('unloadModel', {
-    changes: ['listServedModels', 'listCatalog', 'listEngines'],
-    done: ({ id }) => `${id} was unloaded`,
-  });
+export function unloadModel(model: Model): void {
   const { id, origin, memory_bytes: memory } = model;
-  return (
-    <Confirm
-      open={open}
-      onClose={onClose}
-      title={`Unload ${id}?`}
-      action="Unload model"
-      danger={false}
-      request={unload}
-      onConfirm={() => unload.mutate({ body: { model: id } }, { onSuccess: onClose })}
-    >
-      <p>
-        {memory !== null && `Frees ${bytes(memory)} of memory. `}Its file is kept. <Running model={model} />
-      </p>
-      <p>
-        Requests for it are refused with 503
-        {origin === 'file'
-          ? ' until you load it again or the service restarts'
-          : ', even after a restart, until you load it again'}
-        .
-      </p>
-    </Confirm>
-  );
+  void confirm({
+    title: `Unload ${id}?`,
+    action: 'Unload model',
+    danger: false,
+    children: (
+      <>
+        <p>
+          {memory !== null && `Frees ${bytes(memory)} of memory. `}Its file is kept. <Running model={model} />
+        </p>
+        <p>
+          Requests for it are refused with 503
+          {origin === 'file'
+            ? ' until you load it again or the service restarts'
+            : ', even after a restart, until you load it again'}
+          .
+        </p>
+      </>
+    ),
+    run: () => act('unloadModel', { body: { model: id } }, { done: `${id} was unloaded` }),
+  });
 }
 
 function Running({ model: { in_flight: running, embedded } }: { model: Model }) {
