@@ -184,13 +184,22 @@ for (const databases of testDatabases()) {
       ]);
       const accounts = await database.kysely.selectFrom('accounts').selectAll().orderBy('id').execute();
       assert.deepEqual(plain(accounts), [
-        { id: 'acme', name: 'Acme', status: 'suspended', created_at: 3, plan: null, access_revision: 0 },
+        {
+          id: 'acme',
+          name: 'Acme',
+          status: 'suspended',
+          created_at: 3,
+          plan: null,
+          limits: null,
+          access_revision: 0,
+        },
         {
           id: 'default',
           name: 'Default',
           status: 'active',
           created_at: 1795305920147,
           plan: null,
+          limits: null,
           access_revision: 0,
         },
       ]);
@@ -576,8 +585,10 @@ const BEFORE_IDENTITY = `
 const BEFORE_ACCESS_REVISIONS = `
   drop trigger keys_access_strict on keys;
   drop trigger keys_access_previous on keys;
+  drop trigger accounts_access_limits on accounts;
+  alter table accounts drop column limits;
   alter table keys drop column strict, drop column previous_hash, drop column previous_last_four,
-    drop column previous_expires_at, drop column previous_used_at, drop column tags;
+    drop column previous_expires_at, drop column previous_used_at, drop column tags, drop column session_id;
   ${['accounts', 'keys']
     .map(
       (table) => `
@@ -593,7 +604,8 @@ const BEFORE_ACCESS_REVISIONS = `
   delete from settings where name = 'access_reload';
   ${['actor', 'action', 'subject'].map((column) => `drop index audit_${column};`).join('')}
   delete from migrations where name in
-    ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys', '0024_previous_secrets', '0025_key_tags');`;
+    ('0014_access_revisions', '0015_audit_indexes', '0021_strict_keys', '0024_previous_secrets', '0025_key_tags',
+     '0028_playground_sessions', '0029_account_limits');`;
 
 const OBJECTS = {
   sqlite: "select type || ' ' || name as name from sqlite_master order by 1",
