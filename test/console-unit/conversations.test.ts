@@ -1,10 +1,9 @@
-/** The conversations and presets of the playground: bounded, shared by tabs, and exported. */
+/** The conversations and presets of the playground: bounded, and shared by tabs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { MAX_SAVED } from '../../console/src/components/saved-items.ts';
 import { Conversations, MAX_CONVERSATIONS } from '../../console/src/pages/playground/conversations.ts';
 import { changed, EMPTY_DRAFT, newChat, sent, type Draft } from '../../console/src/pages/playground/draft.ts';
-import { fileNameOf, jsonOf, markdownOf } from '../../console/src/pages/playground/export.ts';
 import { presetsOf, type Presets } from '../../console/src/pages/playground/presets.ts';
 import type { UserItems } from '../../console/src/state/user-items.ts';
 
@@ -168,35 +167,4 @@ test('presets are saved, replaced, renamed and deleted, in all tabs', () => {
     texts.set('presets', bad);
     assert.deepEqual(presetsOf(tab()).list, []);
   }
-});
-
-test('exports have all messages, and the JSON is the request that continues the conversation', () => {
-  const draft = changed(
-    { ...talked('Show ```code```'), system: 'Be brief.' },
-    { type: 'number', name: 'temperature', typed: '0.5' },
-  );
-  assert.equal(
-    markdownOf('Code', draft),
-    '# Code\n\n## System prompt\n\nBe brief.\n\n## User\n\nShow ```code```\n\n## Assistant\n',
-  );
-  const {
-    title,
-    updated_at: updatedAt,
-    requests,
-  } = JSON.parse(jsonOf('Code', 0, draft)) as Record<string, unknown>;
-  assert.deepEqual([title, updatedAt], ['Code', '1970-01-01T00:00:00.000Z']);
-  assert.deepEqual(requests, [
-    {
-      model: '',
-      messages: [
-        { role: 'system', content: 'Be brief.' },
-        { role: 'user', content: 'Show ```code```' },
-      ],
-      temperature: 0.5,
-      stream: true,
-      stream_options: { include_usage: true },
-    },
-  ]);
-  assert.equal(fileNameOf('../Flüsse & “Seen”', 'md'), 'flüsse-seen.md');
-  assert.equal(fileNameOf('…', 'json'), 'conversation.json');
 });

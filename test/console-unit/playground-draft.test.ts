@@ -14,16 +14,12 @@ import {
 import {
   added,
   changed,
-  completing,
   EMPTY_DRAFT,
-  MAX_VERSIONS,
   forNewTab,
-  isUnused,
   newChat,
   opened,
   removedTurns,
   rerun,
-  withoutPrompt,
   sent,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
@@ -170,21 +166,11 @@ test('a second column gets another model, ready ones first', () => {
   assert.equal(initialModel([]), '');
 });
 
-test('prompt starters are shown until the current mode has a conversation or a completion', () => {
-  const draft = withModels('acme/one', 'acme/two');
-  assert.ok(isUnused(draft) && isUnused({ ...draft, input: 'typed' }));
-  const talked = talk(draft, 'Hello');
-  assert.ok(!isUnused(talked) && isUnused({ ...talked, mode: 'text' }));
-});
-
 test('advanced parameters that differ from their defaults are counted', () => {
-  const set = (values: Partial<Settings>, mode: 'chat' | 'text' = 'chat') =>
-    advancedSet({ ...DEFAULTS, ...values }, mode);
+  const set = (values: Partial<Settings>) => advancedSet({ ...DEFAULTS, ...values });
   assert.equal(set({}), 0);
   assert.equal(set({ numbers: { temperature: '0', max_tokens: '9' } }), 0);
   assert.equal(set({ numbers: { seed: '1', top_p: ' ' }, stop: ['', 'END'], stream: false }), 3);
-  assert.equal(set({ echo: true }), 0);
-  assert.equal(set({ echo: true }, 'text'), 1);
 });
 
 test('settings that are restored from the browser or typed and deleted again are the defaults', () => {
@@ -217,7 +203,7 @@ test('without input, only a conversation that ends with a user message is sent',
   assert.deepEqual(sent(EMPTY_DRAFT).pending, []);
 });
 
-test('running again from a turn replaces later turns of its column, and keeps them as a version', () => {
+test('running again from a turn replaces later turns of its column', () => {
   const draft = talk(talk(withModels('acme/one', 'acme/two'), 'one'), 'two');
   const [first, answer] = draft.columns[0]?.turns ?? [];
   assert.ok(first && answer);
@@ -225,32 +211,10 @@ test('running again from a turn replaces later turns of its column, and keeps th
   assert.deepEqual(turnsOf(fromUser.draft)[0], ['user: one', 'assistant: ']);
   assert.equal(turnsOf(fromUser.draft)[1]?.length, 4);
   assert.deepEqual(turnsOf(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
-  assert.equal(removedTurns(draft, fromUser.draft), 0);
-  const shown = (draft: Draft, at: number) => {
-    const turn = draft.columns[0]?.turns.find(({ versions }) => versions !== null)?.id ?? '';
-    return changed(draft, { type: 'version', turn, at });
-  };
-  assert.deepEqual(turnsOf(shown(fromUser.draft, 0)), turnsOf(draft));
-  assert.deepEqual(turnsOf(shown(shown(fromUser.draft, 0), 1)), turnsOf(fromUser.draft));
-  const edited = rerun(fromUser.draft, first.id, 'uno').draft;
+  assert.equal(removedTurns(draft, fromUser.draft), 3);
+  const edited = rerun(draft, first.id, 'uno').draft;
   assert.deepEqual(turnsOf(edited)[0], ['user: uno', 'assistant: ']);
-  assert.deepEqual(turnsOf(shown(edited, 0))[0], ['user: one', 'assistant: ']);
-  // Deleting a version shows the one before, with its turns and versions.
-  const turn = edited.columns[0]?.turns[0]?.id ?? '';
-  const left = changed(edited, { type: 'delete', turn });
-  assert.deepEqual(turnsOf(left)[0], ['user: one', 'assistant: ']);
-  assert.deepEqual(turnsOf(shown(left, 0)), turnsOf(draft));
-  assert.deepEqual(fromStored(storedText(shown(edited, 0))).columns[0]?.turns[0]?.versions?.at, 0);
-  // The usage of a response arrives after another version was shown.
-  const late = changed(shown(fromUser.draft, 0), {
-    type: 'answered',
-    id: fromUser.pending[0]?.id ?? '',
-    answer: ANSWER,
-  });
-  assert.deepEqual(turnsOf(shown(late, 1))[0], ['user: one', 'assistant: Hello']);
-  let many = draft;
-  for (let count = 0; count < 30; count++) many = rerun(many, first.id).draft;
-  assert.equal(many.columns[0]?.turns[1]?.versions?.others.length, MAX_VERSIONS - 1);
+  assert.equal(removedTurns(draft, edited), 4);
 });
 
 test('editing a turn or switching its role removes its response data', () => {
@@ -281,27 +245,6 @@ test('at most four models are compared', () => {
   );
 });
 
-test('each column has a completion, and late responses after clearing are ignored', () => {
-  const { draft, pending } = completing({
-    ...withModels('acme/one', 'acme/two'),
-    mode: 'text',
-    prompt: 'Once',
-  });
-  assert.equal(pending.length, 2);
-  const done = changed(draft, { type: 'answered', id: pending[1]?.id ?? '', answer: ANSWER });
-  assert.deepEqual(
-    done.columns.map(({ completion }) => completion?.answer?.choices[0]?.text),
-    [undefined, 'Hello'],
-  );
-  const gone = changed(withoutPrompt(done), {
-    type: 'answered',
-    id: pending[0]?.id ?? '',
-    answer: ANSWER,
-  });
-  assert.deepEqual(gone, withoutPrompt(done));
-  assert.ok(isUnused(gone) && gone.prompt === '' && !isUnused(done));
-});
-
 test('a new chat keeps models, system prompt, parameters and input; a new tab keeps only the input of a chat that has not begun', () => {
   const settings = { ...DEFAULTS, user: 'me' };
   const typed: Draft = {
@@ -327,10 +270,8 @@ test('storage restores the playground except log probabilities and responses in 
       ...talked,
       system: 'Be brief.',
       texts: ['one', '', 'three'],
-      prompt: 'Once',
       input: 'half a sen',
       inputRole: 'assistant',
-      mode: 'text',
     },
     {
       type: 'settings',
@@ -342,9 +283,8 @@ test('storage restores the playground except log probabilities and responses in 
     for (const { answer } of turns) for (const choice of answer?.choices ?? []) choice.logprobs = [];
   }
   assert.deepEqual(fromStored(storedText(draft)), without);
-  const underWay = sent({ ...draft, mode: 'chat' }).draft;
+  const underWay = sent(draft).draft;
   assert.deepEqual(turnsOf(fromStored(storedText(underWay)))[0]?.at(-1), 'user: half a sen');
-  assert.equal(fromStored(storedText(completing(draft).draft)).columns[0]?.completion, null);
 });
 
 test('any stored value results in a valid playground', () => {

@@ -90,7 +90,7 @@ test('code for each API has the images in their place', () => {
   const turns = draft.columns[0]?.turns.map((turn) =>
     turn.role === 'user' ? turn : { ...turn, text: 'Yes' },
   );
-  const answered = { ...draft, columns: [{ model: MODEL, turns: turns ?? [], completion: null }] };
+  const answered = { ...draft, columns: [{ model: MODEL, turns: turns ?? [] }] };
   const body = bodyOf(attached({ ...answered, input: 'Second' }, PIXEL));
   const chat = messagesOf(CHAT, body);
   assert.deepEqual(messagesOf(RESPONSES, translate(body, 'responses')), chat);

@@ -51,7 +51,7 @@ const keysCreated = () => received.filter(({ path }) => path === KEYS_PATH).leng
 
 async function generated(): Promise<string> {
   let text = '';
-  const call = { endpoint: 'chat', body: {}, stream: false } as const;
+  const call = { body: {}, stream: false } as const;
   for await (const event of generateFor(accountId, call)) if (event.type === 'text') text += event.text;
   return text;
 }

@@ -4,24 +4,16 @@ import { changed, EMPTY_DRAFT, type Draft } from '../../console/src/pages/playgr
 import {
   CHOICES,
   NUMBERS,
-  TOP_LOGPROBS,
   validationErrors,
   MAX_TEXT_LENGTH,
-  MAX_BIASES,
   MAX_STOPS,
-  type Mode,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
 import { requestOf, sentRequest } from '../../console/src/pages/playground/request.ts';
 import { Notes } from '../../src/core/notes.ts';
-import { parseChatRequest, parseTextRequest } from '../../src/protocols/openai/request.ts';
+import { parseChatRequest } from '../../src/protocols/openai/request.ts';
 import type { Field } from '../../src/protocols/field.ts';
-import {
-  FIELDS,
-  MAX_BIASED_TOKENS,
-  MAX_STOP_LENGTH,
-  MAX_STOP_SEQUENCES,
-} from '../../src/protocols/openai/fields.ts';
+import { FIELDS, MAX_STOP_LENGTH, MAX_STOP_SEQUENCES } from '../../src/protocols/openai/fields.ts';
 
 const PARSING = { maxChoices: 16, notes: new Notes(true) };
 
@@ -57,7 +49,6 @@ const EVERYTHING: Partial<Settings> = {
   schemaName: 'city',
   schema: '{"type":"object"}',
   logprobs: true,
-  logitBias: '{"198": -100}',
   user: 'me',
   tools: '[{"name": "get_weather", "parameters": {"type": "object"}}]',
   toolChoice: 'function:get_weather',
@@ -107,7 +98,6 @@ test('all settings are sent under their API names', () => {
     logprobs: true,
     top_logprobs: 3,
     response_format: { type: 'json_schema', json_schema: { name: 'city', schema: { type: 'object' } } },
-    logit_bias: { 198: -100 },
     user: 'me',
     tools: [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object' } } }],
     tool_choice: { type: 'function', function: { name: 'get_weather' } },
@@ -117,24 +107,17 @@ test('all settings are sent under their API names', () => {
   });
 });
 
-test('text completions and chats without tools send no settings of tools', () => {
-  const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, EVERYTHING));
+test('chats without tools send no settings of tools', () => {
   const chat = bodyOf(draftOf({ input: 'Hello' }, { ...EVERYTHING, tools: ' ' }));
   for (const name of ['tools', 'tool_choice', 'parallel_tool_calls']) {
-    assert.ok(!(name in text) && !(name in chat), name);
+    assert.ok(!(name in chat), name);
   }
-  assert.ok(!('reasoning_effort' in text) && !('chat_template_kwargs' in text));
 });
 
 test('the service accepts every request with valid settings', () => {
   const chat = draftOf({ input: 'Hello' }, EVERYTHING);
-  assert.deepEqual(validationErrors(chat.settings, 'chat'), {});
+  assert.deepEqual(validationErrors(chat.settings), {});
   assert.equal(parseChatRequest(bodyOf(chat), PARSING).logprobs, 3);
-  const text = draftOf({ mode: 'text', prompt: 'Once' }, EVERYTHING);
-  assert.deepEqual(validationErrors(text.settings, 'text'), {});
-  assert.equal(parseTextRequest(bodyOf(text), PARSING).logprobs, 3);
-  const echo = draftOf({ mode: 'text', prompt: 'Once' }, { echo: true });
-  assert.equal(parseTextRequest(bodyOf(echo), PARSING).echo, true);
 });
 
 test('the request contains the turns before the response, without empty responses', () => {
@@ -145,7 +128,6 @@ test('the request contains the turns before the response, without empty response
     images: [],
     calls: [],
     answer: null,
-    versions: null,
   });
   const turns = [
     said('1', 'user', 'one'),
@@ -153,7 +135,7 @@ test('the request contains the turns before the response, without empty response
     said('3', 'user', 'three'),
     said('4', 'assistant', 'four'),
   ];
-  const column = { model: 'acme/one', turns, completion: null };
+  const column = { model: 'acme/one', turns };
   const draft = { ...EMPTY_DRAFT, columns: [column] };
   const contents = (body: Readonly<Record<string, unknown>>) =>
     (body['messages'] as { content: string }[]).map(({ content }) => content);
@@ -180,8 +162,8 @@ test('streamed requests include usage; others have no stream options', () => {
 });
 
 test('invalid settings are reported for their field', () => {
-  const errors = (settings: Partial<Settings>, mode: Mode = 'chat') =>
-    Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, ...settings }, mode));
+  const errors = (settings: Partial<Settings>) =>
+    Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, ...settings }));
   assert.deepEqual(errors({ numbers: { temperature: '2.1' } }), ['temperature']);
   assert.deepEqual(errors({ numbers: { repetition_penalty: '0' } }), ['repetition_penalty']);
   assert.deepEqual(errors({ numbers: { max_tokens: '1.5', seed: 'x' } }), ['max_tokens', 'seed']);
@@ -193,53 +175,44 @@ test('invalid settings are reported for their field', () => {
   ]);
   assert.deepEqual(errors({ format: 'json_schema', schema: '[]' }), ['schema']);
   assert.deepEqual(errors({ format: 'text', schema: '{' }), []);
-  assert.deepEqual(errors({ logitBias: '{"a": 1}' }), ['logit_bias']);
-  assert.deepEqual(errors({ logitBias: '{"1": 101}' }), ['logit_bias']);
-  assert.deepEqual(errors({ logitBias: '{"999999999": 1}' }), []);
-  // The API accepts token IDs of up to 9 digits.
-  assert.deepEqual(errors({ logitBias: '{"1000000000": 1}' }), ['logit_bias']);
-  assert.deepEqual(errors({ echo: true, logprobs: true }), []);
-  assert.deepEqual(errors({ echo: true, logprobs: true }, 'text'), ['echo']);
-  // Text completions allow fewer top log probabilities; without logprobs the value is ignored.
-  assert.deepEqual(errors({ logprobs: true, numbers: { top_logprobs: '6' } }), []);
-  assert.deepEqual(errors({ logprobs: true, numbers: { top_logprobs: '6' } }, 'text'), ['top_logprobs']);
+  // Without log probabilities the value is ignored.
+  assert.deepEqual(errors({ logprobs: true, numbers: { top_logprobs: '99' } }), ['top_logprobs']);
   assert.deepEqual(errors({ numbers: { top_logprobs: '99' } }), []);
 });
 
 test('bounds and defaults match the API', () => {
-  for (const mode of ['chat', 'text'] as const) {
-    for (const { name, min, max, aboveMin, whole, fallback } of NUMBERS) {
-      // The console only accepts seeds that are exact in JavaScript.
-      if (name === 'seed') continue;
-      // Text completions have `logprobs` instead, checked below.
-      if (name === 'top_logprobs' && mode === 'text') continue;
-      const field: Field | undefined = FIELDS.find(
-        ({ path, kinds }) => path === name && kinds.includes(mode),
-      );
-      assert.ok(field, `${name} is not a field of mode ${mode}`);
-      const { minimum, maximum, exclusiveMinimum, type } = field.schema;
-      assert.equal(aboveMin ? exclusiveMinimum : minimum, min, name);
-      if (name !== 'max_tokens') assert.equal(maximum, max, name);
-      assert.equal(type, whole ? 'integer' : 'number', name);
-      // Some defaults begin with what the model recommends.
-      if (/^[\d.]+$/.test(fallback)) assert.ok(field.default.endsWith(`\`${fallback}\``), name);
-    }
+  for (const { name, min, max, aboveMin, whole, fallback } of NUMBERS) {
+    // The console only accepts seeds that are exact in JavaScript.
+    if (name === 'seed') continue;
+    const field: Field | undefined = FIELDS.find(
+      ({ path, kinds }) => path === name && kinds.includes('chat'),
+    );
+    assert.ok(field, `${name} is not a field of chats`);
+    const { minimum, maximum, exclusiveMinimum, type } = field.schema;
+    assert.equal(aboveMin ? exclusiveMinimum : minimum, min, name);
+    if (name !== 'max_tokens') assert.equal(maximum, max, name);
+    assert.equal(type, whole ? 'integer' : 'number', name);
+    // Some defaults begin with what the model recommends.
+    if (/^[\d.]+$/.test(fallback)) assert.ok(field.default.endsWith(`\`${fallback}\``), name);
   }
   assert.equal(CHOICES.max, FIELDS.find(({ path }) => path === 'n')?.schema.maximum);
-  const textLogprobs = FIELDS.find(({ path, kinds }) => path === 'logprobs' && kinds.includes('text'));
-  assert.equal(TOP_LOGPROBS.text.max, textLogprobs?.schema.maximum);
-  assert.deepEqual(
-    [MAX_STOPS, MAX_TEXT_LENGTH, MAX_BIASES],
-    [MAX_STOP_SEQUENCES, MAX_STOP_LENGTH, MAX_BIASED_TOKENS],
-  );
+  assert.deepEqual([MAX_STOPS, MAX_TEXT_LENGTH], [MAX_STOP_SEQUENCES, MAX_STOP_LENGTH]);
 });
 
-test('every generation field of the API has a setting', () => {
-  const known = new Set(['model', 'messages', 'prompt', 'stream', 'stream_options', 'max_completion_tokens']);
+test('every generation field of chats has a setting, except `logit_bias`', () => {
+  const known = new Set([
+    'model',
+    'messages',
+    'stream',
+    'stream_options',
+    'max_completion_tokens',
+    'logit_bias',
+  ]);
   const chat = bodyOf(draftOf({ input: 'Hello' }, EVERYTHING));
-  const text = bodyOf(draftOf({ mode: 'text', prompt: 'Once' }, { ...EVERYTHING, echo: true }));
-  const missing = FIELDS.filter(({ use, path }) => use === 'generation' && !/[.[]/.test(path))
+  const missing = FIELDS.filter(
+    ({ use, path, kinds }) => use === 'generation' && kinds.includes('chat') && !/[.[]/.test(path),
+  )
     .map(({ path }) => path)
-    .filter((path) => !known.has(path) && !(path in chat) && !(path in text));
+    .filter((path) => !known.has(path) && !(path in chat));
   assert.deepEqual(missing, []);
 });

@@ -153,7 +153,7 @@ test('template variables are an object with valid names', () => {
 
 test('a chosen function must be among the tools, unless there are no tools', () => {
   const errors = (tools: string) =>
-    Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, tools, toolChoice: 'function:a' }, 'chat'));
+    Object.keys(validationErrors({ ...EMPTY_DRAFT.settings, tools, toolChoice: 'function:a' }));
   assert.deepEqual(errors('[{"name": "a"}]'), []);
   assert.deepEqual(errors('[{"name": "b"}]'), ['tool_choice']);
   assert.deepEqual(errors(''), []);

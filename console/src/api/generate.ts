@@ -39,7 +39,6 @@ export type GenerateEvent =
 
 /** A generation request. */
 export interface GenerateCall {
-  endpoint: 'chat' | 'text';
   /** Request body without `stream` and `stream_options`. */
   body: Readonly<Record<string, unknown>>;
   /** `sk-sluice-…`. */
@@ -50,17 +49,14 @@ export interface GenerateCall {
   signal?: AbortSignal;
 }
 
-/** Paths of the endpoints. */
-const GENERATION_PATHS = { chat: '/v1/chat/completions', text: '/v1/completions' } as const;
-
 /**
  * Generates text. Throws an `ApiError` if the request is refused; later errors are a `fault` event. An abort throws the
  * signal's reason.
  */
 export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEvent, void, undefined> {
-  const { endpoint, body, key, stream = true, signal } = call;
+  const { body, key, stream = true, signal } = call;
   const sentAt = performance.now();
-  const response = await send(GENERATION_PATHS[endpoint], key, streamed(body, stream), signal);
+  const response = await send('/v1/chat/completions', key, streamed(body, stream), signal);
   yield { type: 'accepted', requestId: response.headers.get('x-request-id') };
   try {
     if (stream) yield* readStream(response, sentAt);
@@ -155,18 +151,14 @@ interface WireCall {
   function?: { name?: string; arguments?: string };
 }
 
-/** The fields of chunks, responses and error events of both endpoints that are read here. */
+/** The fields of chunks, responses and error events that are read here. */
 interface WireResponse {
   choices?: readonly {
     index: number;
-    text?: string;
     delta?: { content?: string; reasoning_content?: string; tool_calls?: readonly WireCall[] };
     message?: { content: string | null; reasoning_content?: string; tool_calls?: readonly WireCall[] };
     logprobs?: {
       content?: readonly (WireLogprob & { top_logprobs: readonly WireLogprob[] })[];
-      tokens?: readonly string[];
-      token_logprobs?: readonly number[];
-      top_logprobs?: readonly Readonly<Record<string, number>>[];
     } | null;
     finish_reason: string | null;
   }[];
@@ -181,11 +173,15 @@ interface WireResponse {
 
 /** Returns the events of one chunk, response or error event. */
 function* eventsOf({ choices = [], usage, error }: WireResponse): Generator<GenerateEvent> {
-  for (const { index, text, delta, message, logprobs, finish_reason } of choices) {
+  for (const { index, delta, message, logprobs, finish_reason } of choices) {
     const reasoning = (delta ?? message)?.reasoning_content ?? '';
     if (reasoning !== '') yield { type: 'reasoning', choice: index, text: reasoning };
-    const piece = text ?? delta?.content ?? message?.content ?? '';
-    const tokens = logprobsOf(logprobs ?? {});
+    const piece = delta?.content ?? message?.content ?? '';
+    const tokens = (logprobs?.content ?? []).map(({ token, logprob, top_logprobs: top }) => ({
+      token,
+      logprob,
+      top,
+    }));
     if (piece !== '' || tokens.length > 0)
       yield { type: 'text', choice: index, text: piece, logprobs: tokens };
     for (const [position, call] of ((delta ?? message)?.tool_calls ?? []).entries()) {
@@ -209,18 +205,4 @@ function* eventsOf({ choices = [], usage, error }: WireResponse): Generator<Gene
   }
   if (error !== undefined)
     yield { type: 'fault', error: new ApiError(error.message, { status: 200, ...error }) };
-}
-
-type WireLogprobs = NonNullable<NonNullable<NonNullable<WireResponse['choices']>[number]['logprobs']>>;
-
-/** Chat completions return a list of tokens, text completions return parallel lists. */
-function logprobsOf({ content, tokens, token_logprobs, top_logprobs }: WireLogprobs): TokenLogprob[] {
-  if (content) {
-    return content.map(({ token, logprob, top_logprobs: top }) => ({ token, logprob, top }));
-  }
-  return (tokens ?? []).map((token, index) => ({
-    token,
-    logprob: token_logprobs?.[index] ?? 0,
-    top: Object.entries(top_logprobs?.[index] ?? {}).map(([other, logprob]) => ({ token: other, logprob })),
-  }));
 }

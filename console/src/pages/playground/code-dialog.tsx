@@ -44,8 +44,8 @@ export default function CodeDialog({ onClose }: { onClose: () => void }) {
             onChange={(value) => setChosen(Number(value))}
           />
         )}
-        {draft.mode === 'chat' && <Segmented label="API" value={api} choices={CHAT_APIS} onChange={setApi} />}
-        {draft.mode === 'chat' && api !== 'chat' && Number(request['n'] ?? 1) > 1 && (
+        <Segmented label="API" value={api} choices={CHAT_APIS} onChange={setApi} />
+        {api !== 'chat' && Number(request['n'] ?? 1) > 1 && (
           <Notice tone="warn">This API has only one choice per request.</Notice>
         )}
         {placeholders > 0 && (

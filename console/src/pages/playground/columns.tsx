@@ -139,9 +139,9 @@ export function NotReady({ model, models }: { model: Model; models: readonly Mod
   );
 }
 
-/** A column without a conversation or completion: names its model. */
+/** A column without a conversation: names its model. */
 export function EmptyColumn({ model }: { model: string }) {
-  const { draft, models } = usePlayground();
+  const { models } = usePlayground();
   const found = models.find(({ id }) => id === model);
   return (
     <div className="flex flex-col items-center px-2 py-8 text-center">
@@ -149,9 +149,7 @@ export function EmptyColumn({ model }: { model: string }) {
         <SquareTerminal className="size-5" aria-hidden="true" />
       </span>
       <h2 className="text-sm font-semibold break-all">
-        {found === undefined
-          ? 'No models that generate text'
-          : `${draft.mode === 'chat' ? 'Chat with' : 'Complete a text with'} ${model.split('/').at(-1)}`}
+        {found === undefined ? 'No models that generate text' : `Chat with ${model.split('/').at(-1)}`}
       </h2>
       <p className="mt-1 max-w-md text-sm text-ink-3">
         {found === undefined ? 'An operator can add models on the Models page.' : `${summaryOf(found)}.`}

@@ -24,7 +24,6 @@ import { NotReady } from './columns.tsx';
 import { Keys, SEND_KEYS, StorageNotice } from './composer.tsx';
 import { cosineOf, fieldOf, MAX_TEXTS, MIN_TEXTS, textErrors, type Comparison } from './compare.ts';
 import { initialModel, summaryOf, type Model } from './model-text.ts';
-import { withoutTexts } from './draft.ts';
 import { useActions, usePlayground } from './state.tsx';
 
 /** Texts with the same meaning in two languages, and another one. */
@@ -96,9 +95,7 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
             {isRunning ? 'Comparing the texts.' : comparison !== null ? 'The texts are compared.' : ''}
           </p>
           {comparison !== null && cosines[0] !== null && <Figures comparison={comparison} />}
-          <StorageNotice
-            clears={{ what: 'texts', isEmpty: texts.every((text) => text === ''), clear: withoutTexts }}
-          />
+          <StorageNotice hasTexts={texts.some((text) => text !== '')} />
         </div>
       </div>
       {isCodeOpen && <Code model={chosen.id} texts={texts} onClose={onCloseCode} />}

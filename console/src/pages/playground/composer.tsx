@@ -6,7 +6,7 @@ import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
 import { notify } from '../../notify.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { awaitsResults, canRespond, hasInput, isUnused, type Draft } from './draft.ts';
+import { awaitsResults, canRespond, hasInput, hasTurns, withoutTexts, type Draft } from './draft.ts';
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
@@ -117,7 +117,7 @@ function useFocusAfter(isRunning: boolean, conversation: string): RefObject<HTML
 }
 
 /** The send button; a stop button while a response is in progress. */
-export function SendOrStop({
+function SendOrStop({
   label,
   keys = SEND_KEYS,
   disabled,
@@ -170,10 +170,10 @@ export function Keys({ children }: { children: string }) {
 
 interface Starter {
   title: string;
-  values: Partial<Pick<Draft, 'system' | 'input' | 'prompt'>>;
+  values: Partial<Pick<Draft, 'system' | 'input'>>;
 }
 
-const CHATS: readonly Starter[] = [
+const STARTERS: readonly Starter[] = [
   {
     title: 'Explain a concept',
     values: { input: 'Why is the sky blue? Explain it to a ten-year-old in three sentences.' },
@@ -194,24 +194,14 @@ const CHATS: readonly Starter[] = [
   },
 ];
 
-const TEXTS: readonly Starter[] = [
-  { title: 'Continue a story', values: { prompt: 'The lighthouse had been dark for three nights when' } },
-  { title: 'Complete a list', values: { prompt: 'Rivers of Europe, from west to east:\n1. Tagus\n2.' } },
-  {
-    title: 'Complete a function',
-    values: { prompt: '# Returns the n-th Fibonacci number.\ndef fibonacci(n: int) -> int:\n' },
-  },
-];
-
 /** Prompt starters of an unused playground. They are filled in but not sent. */
-export function Starters({ className }: { className: string }) {
+function Starters({ className }: { className: string }) {
   const { draft } = usePlayground();
   const { change } = useActions();
-  if (!isUnused(draft)) return null;
-  const starters = draft.mode === 'chat' ? CHATS : TEXTS;
+  if (hasTurns(draft)) return null;
   return (
     <ul aria-label="Prompt starters" className={classNames('grid gap-2 sm:grid-cols-3', className)}>
-      {starters.map(({ title, values }) => (
+      {STARTERS.map(({ title, values }) => (
         <li key={title}>
           <button
             type="button"
@@ -219,9 +209,7 @@ export function Starters({ className }: { className: string }) {
             className="h-full w-full rounded-lg border border-line px-3 py-2 text-left transition-colors hover:bg-hover"
           >
             <span className="block truncate text-xs font-medium">{title}</span>
-            <span className="line-clamp-1 text-2xs text-ink-3 sm:line-clamp-2">
-              {values.input ?? values.prompt}
-            </span>
+            <span className="line-clamp-1 text-2xs text-ink-3 sm:line-clamp-2">{values.input}</span>
           </button>
         </li>
       ))}
@@ -230,20 +218,19 @@ export function Starters({ className }: { className: string }) {
 }
 
 interface StorageNoticeProps {
-  /** What the button removes. Default: no button. */
-  clears?: { what: 'prompt' | 'texts'; isEmpty: boolean; clear: (draft: Draft) => Draft };
+  /** Whether there are texts to remove. Default: no button to remove them. */
+  hasTexts?: boolean;
 }
 
 /** States where the playground is stored, or that it is not. */
-export function StorageNotice({ clears }: StorageNoticeProps) {
+export function StorageNotice({ hasTexts }: StorageNoticeProps) {
   const { draft, isStored, storesImages } = usePlayground();
-  const { change, stop } = useActions();
-  const clear = ({ what, clear }: NonNullable<StorageNoticeProps['clears']>) => {
-    const { prompt, texts } = draft;
-    const restore = () => change({ type: 'set', values: what === 'prompt' ? { prompt } : { texts } });
-    stop();
-    change({ type: 'replace', draft: clear(draft) });
-    notify.success(what === 'prompt' ? 'Prompt cleared' : 'Texts cleared', { label: 'Undo', run: restore });
+  const { change } = useActions();
+  const clear = () => {
+    const { texts } = draft;
+    change({ type: 'replace', draft: withoutTexts(draft) });
+    const restore = () => change({ type: 'set', values: { texts } });
+    notify.success('Texts cleared', { label: 'Undo', run: restore });
   };
   return (
     <p className="mt-2 text-2xs text-ink-3">
@@ -260,11 +247,11 @@ export function StorageNotice({ clears }: StorageNoticeProps) {
           The images are too large to be stored, and are lost when you close or reload this page.{' '}
         </span>
       )}
-      {clears && (
+      {hasTexts !== undefined && (
         <button
           type="button"
-          disabled={clears.isEmpty}
-          onClick={() => clear(clears)}
+          disabled={!hasTexts}
+          onClick={clear}
           className="rounded font-medium text-ink-2 underline-offset-2 not-disabled:hover:underline disabled:text-ink-3"
         >
           Clear

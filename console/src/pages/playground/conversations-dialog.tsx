@@ -1,20 +1,18 @@
-import { Download, Ellipsis, MessagesSquare, Pencil, Plus, Trash2 } from 'lucide-react';
+import { Ellipsis, MessagesSquare, Pencil, Plus, Trash2 } from 'lucide-react';
 import { useMemo, useState, useSyncExternalStore } from 'react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { INPUT } from '../../components/input.ts';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
-import { saveFile } from '../../components/save-file.ts';
 import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { counted } from '../../format/number.ts';
 import { MAX_CONVERSATIONS, MAX_TITLE, type ListedConversation } from './conversations.ts';
-import { fileNameOf, jsonOf, markdownOf } from './export.ts';
 import { useActions, usePlayground } from './state.tsx';
 
-/** The stored conversations: open, find, rename, export and delete them. */
+/** The stored conversations: open, find, rename and delete them. */
 export default function ConversationsDialog({ onClose }: { onClose: () => void }) {
   const { conversations, newChat, open } = useActions();
   const list = useSyncExternalStore(conversations.subscribe, () => conversations.list);
@@ -76,15 +74,9 @@ export default function ConversationsDialog({ onClose }: { onClose: () => void }
 function Row({ conversation, onOpen }: { conversation: ListedConversation; onOpen: () => void }) {
   const { id, title, updatedAtMs } = conversation;
   const { draft } = usePlayground();
-  const { conversations, removeConversation } = useActions();
+  const { removeConversation } = useActions();
   const [renaming, setRenaming] = useState(false);
   const isShown = draft.id === id;
-  const save = (format: 'md' | 'json') => {
-    const stored = conversations.open(id);
-    if (stored === null) return;
-    const text = format === 'md' ? markdownOf(title, stored) : jsonOf(title, updatedAtMs, stored);
-    saveFile(fileNameOf(title, format), text, format === 'md' ? 'text/markdown' : 'application/json');
-  };
   if (renaming) return <Rename conversation={conversation} onDone={() => setRenaming(false)} />;
   return (
     <li
@@ -113,12 +105,6 @@ function Row({ conversation, onOpen }: { conversation: ListedConversation; onOpe
       >
         <MenuItem icon={<Pencil aria-hidden="true" />} onClick={() => setRenaming(true)}>
           Rename
-        </MenuItem>
-        <MenuItem icon={<Download aria-hidden="true" />} onClick={() => save('md')}>
-          Export as Markdown
-        </MenuItem>
-        <MenuItem icon={<Download aria-hidden="true" />} onClick={() => save('json')}>
-          Export as JSON
         </MenuItem>
         <MenuSeparator />
         <MenuItem danger icon={<Trash2 aria-hidden="true" />} onClick={() => removeConversation(id)}>

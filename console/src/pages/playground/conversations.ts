@@ -219,11 +219,9 @@ function titleOf({ columns }: Pick<Draft, 'columns'>): string {
   return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE - 1).trimEnd()}…`;
 }
 
-/** The message being typed, prompts and texts are not part of a conversation. */
+/** The message being typed and texts are not part of a conversation. */
 function draftText({ system, settings, columns }: Pick<Draft, 'system' | 'settings' | 'columns'>): string {
-  const withoutCompletions = columns.map((column) => ({ ...column, completion: null }));
-  const content = { system, settings, images: [], columns: withoutCompletions };
-  return storedText(content);
+  return storedText({ system, settings, images: [], columns });
 }
 
 function recordOf(text: string): { name: string | null; updatedAtMs: number; draft: Draft } | null {

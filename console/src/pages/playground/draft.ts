@@ -1,20 +1,17 @@
 import { isCompleteCall, type Answer, type ToolCall } from './answer.ts';
-import { DEFAULTS, type Mode, type Settings } from './settings.ts';
+import { DEFAULTS, type Settings } from './settings.ts';
 
 /** The input and responses of the playground, stored in the browser. */
 export interface Draft {
   /** ID of the conversation; empty: not assigned yet. */
   id: string;
-  mode: Mode;
-  /** System prompt of chats; empty: none. */
+  /** System prompt; empty: none. */
   system: string;
   /** The message being typed, and its role. */
   input: string;
   inputRole: Turn['role'];
   /** Its images, as data URIs. */
   images: readonly string[];
-  /** Prompt of text completions. */
-  prompt: string;
   /** The texts that are compared, at least two. */
   texts: readonly string[];
   /** One to `MAX_COLUMNS` side by side. */
@@ -30,8 +27,6 @@ export interface Column {
   /** Empty: not selected yet. */
   model: string;
   turns: readonly Turn[];
-  /** Completion of the prompt; null: none yet. */
-  completion: Completion | null;
 }
 
 export interface Turn {
@@ -46,19 +41,7 @@ export interface Turn {
   calls: readonly TurnCall[];
   /** The response; null: written by the user, or in progress. */
   answer: Answer | null;
-  /** Other versions of the conversation from this turn on; null: none. */
-  versions: Versions | null;
 }
-
-/** The versions that are not shown, each with the turns after it. */
-interface Versions {
-  /** Position of the version that is shown, among all. */
-  at: number;
-  others: readonly (readonly Turn[])[];
-}
-
-/** Maximum number of versions of a turn. The oldest are dropped. */
-export const MAX_VERSIONS = 20;
 
 /** A tool call with its result. */
 interface TurnCall extends ToolCall {
@@ -66,23 +49,15 @@ interface TurnCall extends ToolCall {
   result: string;
 }
 
-interface Completion {
-  id: string;
-  /** Null: in progress. */
-  answer: Answer | null;
-}
-
 /** An empty playground. */
 export const EMPTY_DRAFT: Draft = {
   id: '',
-  mode: 'chat',
   system: '',
   input: '',
   inputRole: 'user',
   images: [],
-  prompt: '',
   texts: ['', ''],
-  columns: [{ model: '', turns: [], completion: null }],
+  columns: [{ model: '', turns: [] }],
   settings: DEFAULTS,
 };
 
@@ -97,18 +72,15 @@ export type Change =
   /** Sets the model of a column; creates the next column if needed. */
   | { type: 'model'; column: number; model: string }
   | { type: 'close'; column: number }
-  /** Adds a version of a turn with another text. */
+  /** Sets the text of a turn. */
   | { type: 'edit'; turn: string; text: string }
-  /** Shows another version of a turn, with the turns after it. */
-  | { type: 'version'; turn: string; at: number }
   /** Sets the result of a call. */
   | { type: 'result'; turn: string; call: string; result: string }
   | { type: 'switch_role'; turn: string }
-  /** Deletes a turn; if it has other versions, this version and the turns after it. */
   | { type: 'delete'; turn: string }
   /** Selects another choice of a response. */
   | { type: 'choose'; id: string; choice: number }
-  /** Stores the finished response of a turn or completion. */
+  /** Stores the finished response of a turn. */
   | { type: 'answered'; id: string; answer: Answer };
 
 /** Applies a change. Returns the same object if nothing changed. */
@@ -132,11 +104,7 @@ export function changed(draft: Draft, change: Change): Draft {
       return { ...draft, columns: draft.columns.filter((_, index) => index !== change.column) };
     case 'edit':
       // An edited turn is no longer a response: its usage and timing were for the original text.
-      return withTurnsFrom(draft, change.turn, ([turn, ...later]) =>
-        versioned([turn, ...later], [{ ...turn, id: newId(), text: change.text, answer: null }, ...later]),
-      );
-    case 'version':
-      return withTurnsFrom(draft, change.turn, (turns) => shownVersion(versionsOf(turns), change.at));
+      return withTurn(draft, change.turn, (turn) => ({ ...turn, text: change.text, answer: null }));
     case 'result':
       return withTurn(draft, change.turn, (turn) => ({
         ...turn,
@@ -152,11 +120,7 @@ export function changed(draft: Draft, change: Change): Draft {
         answer: null,
       }));
     case 'delete':
-      return withTurnsFrom(draft, change.turn, (turns) => {
-        const [{ versions }, ...later] = turns;
-        if (versions === null) return later;
-        return shownVersion(versions.others, Math.min(versions.at, versions.others.length - 1));
-      });
+      return withTurnsFrom(draft, change.turn, ([, ...later]) => later);
     case 'choose':
       return chosen(draft, change.id, change.choice);
     case 'answered':
@@ -171,32 +135,16 @@ function withModel(draft: Draft, column: number, model: string): Draft {
   if (draft.columns.length >= MAX_COLUMNS) return draft;
   // A new column starts with a copy of the first conversation.
   const turns = draft.columns[0]?.turns.filter((turn) => !isBlank(turn)) ?? [];
-  const copies = turns.map((turn) => ({ ...turn, id: newId(), versions: null }));
-  return { ...draft, columns: [...draft.columns, { model, turns: copies, completion: null }] };
+  const copies = turns.map((turn) => ({ ...turn, id: newId() }));
+  return { ...draft, columns: [...draft.columns, { model, turns: copies }] };
 }
 
 function withTurn(draft: Draft, id: string, change: (turn: Turn) => Turn): Draft {
   const columns = draft.columns.map((column) => {
-    const turns = withChangedTurn(column.turns, id, change);
-    return turns === column.turns ? column : { ...column, turns };
+    if (!column.turns.some((turn) => turn.id === id)) return column;
+    return { ...column, turns: column.turns.map((turn) => (turn.id === id ? change(turn) : turn)) };
   });
   return { ...draft, columns };
-}
-
-/** Changes a turn, also in a version that is not shown: its usage can arrive late. */
-function withChangedTurn(turns: readonly Turn[], id: string, change: (turn: Turn) => Turn): readonly Turn[] {
-  if (turns.some((turn) => turn.id === id))
-    return turns.map((turn) => (turn.id === id ? change(turn) : turn));
-  let isChanged = false;
-  const next = turns.map((turn) => {
-    if (turn.versions === null) return turn;
-    const { others } = turn.versions;
-    const changed = others.map((other) => withChangedTurn(other, id, change));
-    if (changed.every((other, index) => other === others[index])) return turn;
-    isChanged = true;
-    return { ...turn, versions: { ...turn.versions, others: changed } };
-  });
-  return isChanged ? next : turns;
 }
 
 /** A turn and those after it. */
@@ -213,52 +161,25 @@ function withTurnsFrom(draft: Draft, id: string, change: (turns: TurnsFrom) => r
   return { ...draft, columns };
 }
 
-/** Returns all versions of these turns, in the order in which they were added. */
-function versionsOf([first, ...later]: TurnsFrom): readonly (readonly Turn[])[] {
-  const shown = [{ ...first, versions: null }, ...later];
-  return first.versions === null ? [shown] : first.versions.others.toSpliced(first.versions.at, 0, shown);
-}
-
-/** Returns the version at this position, with the others. */
-function shownVersion(versions: readonly (readonly Turn[])[], at: number): readonly Turn[] {
-  const [first, ...later] = versions[at] ?? [];
-  if (first === undefined) return [];
-  const others = versions.filter((_, index) => index !== at);
-  return [{ ...first, versions: others.length === 0 ? null : { at, others } }, ...later];
-}
-
-/** Adds a version of these turns, and shows it. Without turns, there is nothing to keep. */
-function versioned(turns: readonly Turn[], next: readonly Turn[]): readonly Turn[] {
-  const [first, ...later] = turns;
-  const before = first === undefined ? [] : versionsOf([first, ...later]);
-  const all = [...before, next].slice(-MAX_VERSIONS);
-  return shownVersion(all, all.length - 1);
-}
-
 function chosen(draft: Draft, id: string, choice: number): Draft {
-  for (const { turns, completion } of draft.columns) {
-    const answer =
-      turns.find((turn) => turn.id === id)?.answer ?? (completion?.id === id && completion.answer);
-    if (answer && answer.choices[choice]) return answered(draft, id, { ...answer, chosen: choice });
+  for (const { turns } of draft.columns) {
+    const answer = turns.find((turn) => turn.id === id)?.answer;
+    if (answer?.choices[choice]) return answered(draft, id, { ...answer, chosen: choice });
   }
   return draft;
 }
 
 function answered(draft: Draft, id: string, answer: Answer): Draft {
   const { text = '', calls = [] } = answer.choices[answer.chosen] ?? {};
-  const after = withTurn(draft, id, (turn) => {
+  return withTurn(draft, id, (turn) => {
     // A response is stored again when its usage arrives. The user may have typed results by then.
     const results = new Map(turn.calls.map((call) => [call.id, call.result]));
     const withResults = calls.map((call) => ({ ...call, result: results.get(call.id) ?? '' }));
     return { ...turn, text, calls: withResults, answer };
   });
-  const columns = after.columns.map((column) =>
-    column.completion?.id === id ? { ...column, completion: { id, answer } } : column,
-  );
-  return { ...after, columns };
 }
 
-/** A response that is about to be requested: its column, and the id of its turn or completion. */
+/** A response that is about to be requested: its column, and the id of its turn. */
 export interface Pending {
   id: string;
   column: number;
@@ -314,29 +235,28 @@ export function added(draft: Draft): Draft {
 }
 
 /**
- * Adds a version with a new response to a user turn, or in place of a response. `text` replaces the text of a user turn.
- * The earlier version is kept.
+ * Asks for a new response to a user turn, or in place of a response. Removes later turns of its column. `text` replaces
+ * the text of a user turn.
  */
 export function rerun(draft: Draft, id: string, text?: string): { draft: Draft; pending: Pending[] } {
-  return runVersion(draft, id, ([turn, ...later], answer) => {
-    if (turn.role === 'assistant') return versioned([turn, ...later], [answer]);
-    if (text === undefined) return [turn, ...versioned(later, [answer])];
-    const edited = { ...turn, id: newId(), text, versions: null };
-    return versioned([turn, ...later], [edited, answer]);
+  return withAnswer(draft, id, ([turn], answer) => {
+    if (turn.role === 'assistant') return [answer];
+    // The replaced text is counted among the removed messages, and can be restored with them.
+    return [text === undefined ? turn : { ...turn, id: newId(), text }, answer];
   });
 }
 
-/** Adds a version with a response after a turn, whose calls have results. */
+/** Asks for a response after a turn, whose calls have results. Removes later turns of its column. */
 export function continued(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
-  return runVersion(draft, id, ([turn, ...later], answer) => [turn, ...versioned(later, [answer])]);
+  return withAnswer(draft, id, ([turn], answer) => [turn, answer]);
 }
 
 /** Sends a message after the last turn of the column of this turn. Keeps the message being typed. */
 export function asked(draft: Draft, id: string, text: string): { draft: Draft; pending: Pending[] } {
-  return runVersion(draft, id, (turns, answer) => [...turns, written('user', text), answer]);
+  return withAnswer(draft, id, (turns, answer) => [...turns, written('user', text), answer]);
 }
 
-function runVersion(
+function withAnswer(
   draft: Draft,
   id: string,
   change: (turns: TurnsFrom, answer: Turn) => readonly Turn[],
@@ -369,26 +289,10 @@ export function inputOf({ input }: Pick<Draft, 'input'>): string {
   return input.trimEnd();
 }
 
-/** Returns how many turns of a draft are missing after a change, also in other versions. */
+/** Returns how many turns of a draft are missing after a change. */
 export function removedTurns(before: Draft, after: Draft): number {
-  const idsOf = ({ columns }: Draft) =>
-    new Set(columns.flatMap(({ turns }) => withOtherVersions(turns)).map(({ id }) => id));
+  const idsOf = ({ columns }: Draft) => new Set(columns.flatMap(({ turns }) => turns.map(({ id }) => id)));
   return idsOf(before).difference(idsOf(after)).size;
-}
-
-/** Returns these turns and those of all their versions. */
-export function withOtherVersions(turns: readonly Turn[]): readonly Turn[] {
-  return turns.flatMap((turn) => [turn, ...(turn.versions?.others.flatMap(withOtherVersions) ?? [])]);
-}
-
-/** Starts a completion of the prompt in every column. */
-export function completing(draft: Draft): { draft: Draft; pending: Pending[] } {
-  const pending = draft.columns.map((_, column) => ({ id: newId(), column }));
-  const columns = draft.columns.map((column, index) => {
-    const id = pending[index]?.id;
-    return id === undefined ? column : { ...column, completion: { id, answer: null } };
-  });
-  return { draft: { ...draft, columns }, pending };
 }
 
 /** Starts a conversation with the same models, system prompt and parameters. Keeps the message being typed. */
@@ -396,18 +300,14 @@ export function newChat(draft: Draft): Draft {
   return { ...draft, id: newId(), columns: draft.columns.map((column) => ({ ...column, turns: [] })) };
 }
 
-/** Replaces the conversation by another one. Keeps the message being typed, and what is not part of a chat. */
+/** Replaces the conversation by another one. Keeps the message being typed. */
 export function opened(draft: Draft, { id, system, settings, columns }: Conversation): Draft {
   return {
     ...draft,
     id,
     system,
     settings,
-    columns: columns.map(({ model, turns }, index) => ({
-      model,
-      turns,
-      completion: draft.columns[index]?.completion ?? null,
-    })),
+    columns,
   };
 }
 
@@ -452,11 +352,6 @@ export function hasTurns({ columns }: Pick<Draft, 'columns'>): boolean {
   return columns.some(({ turns }) => turns.length > 0);
 }
 
-/** Removes the prompt and its completions. */
-export function withoutPrompt(draft: Draft): Draft {
-  return { ...draft, prompt: '', columns: draft.columns.map((column) => ({ ...column, completion: null })) };
-}
-
 /** Removes the texts that are compared. */
 export function withoutTexts(draft: Draft): Draft {
   return { ...draft, texts: EMPTY_DRAFT.texts };
@@ -465,19 +360,12 @@ export function withoutTexts(draft: Draft): Draft {
 /** Returns all responses by id. */
 export function answersOf({ columns }: Draft): [id: string, answer: Answer][] {
   return columns
-    .flatMap(({ turns, completion }) => [...turns, ...(completion ? [completion] : [])])
+    .flatMap(({ turns }) => turns)
     .flatMap(({ id, answer }) => (answer ? [[id, answer] as [string, Answer]] : []));
 }
 
-/** Returns whether no column of the current mode has a conversation or a completion. */
-export function isUnused({ mode, columns }: Draft): boolean {
-  return columns.every(({ turns, completion }) =>
-    mode === 'chat' ? turns.length === 0 : completion === null,
-  );
-}
-
 function written(role: Turn['role'], text: string): Turn {
-  return { id: newId(), role, text, images: [], calls: [], answer: null, versions: null };
+  return { id: newId(), role, text, images: [], calls: [], answer: null };
 }
 
 /** Returns the input as a turn. */

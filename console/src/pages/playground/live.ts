@@ -4,8 +4,8 @@ import { generateFor } from '../../api/playground-key.ts';
 import { afterEvent, emptyAnswer, faultOf, type Answer, type Pricing } from './answer.ts';
 
 /** A request to run. */
-interface RunRequest extends Pick<GenerateCall, 'endpoint' | 'body' | 'stream'> {
-  /** Id of the turn or completion that shows the response. */
+interface RunRequest extends Pick<GenerateCall, 'body' | 'stream'> {
+  /** Id of the turn that shows the response. */
   id: string;
   accountId: string;
   model: string;

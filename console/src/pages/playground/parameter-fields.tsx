@@ -13,7 +13,7 @@ export function useSettings() {
   const { draft, errors } = usePlayground();
   const { change } = useActions();
   const set = (values: Partial<Settings>) => change({ type: 'settings', values });
-  return { settings: draft.settings, mode: draft.mode, errors, set };
+  return { settings: draft.settings, errors, set };
 }
 
 interface SectionProps {

@@ -15,7 +15,6 @@ import {
   CHOICES,
   COMMON,
   DEFAULTS,
-  MAX_BIASES,
   MAX_STOPS,
   MAX_TEXT_LENGTH,
   PENALTIES,
@@ -25,19 +24,15 @@ import {
 
 /** All request parameters: the common ones first, the others in collapsed sections. Empty parameters are not sent. */
 export function ParametersPanel() {
-  const { settings, mode, set } = useSettings();
+  const { settings, set } = useSettings();
   return (
     <div className="flex flex-col gap-6">
       {COMMON.map((parameter) => (
         <NumberField key={parameter.name} parameter={parameter} />
       ))}
       <div>
-        {mode === 'chat' && (
-          <>
-            <ToolSection />
-            <ReasoningSection />
-          </>
-        )}
+        <ToolSection />
+        <ReasoningSection />
         <Advanced />
       </div>
       <div className="flex flex-wrap gap-2">
@@ -52,8 +47,8 @@ export function ParametersPanel() {
 
 /** The less common parameters. */
 function Advanced() {
-  const { settings, mode } = useSettings();
-  const count = advancedSet(settings, mode);
+  const { settings } = useSettings();
+  const count = advancedSet(settings);
   return (
     <Section title="Advanced" note={count > 0 ? `${count} set` : null} contains={isAdvanced}>
       <Group title="Sampling">
@@ -202,8 +197,8 @@ const FORMAT_HINTS = {
 } as const;
 
 function OutputSwitches() {
-  const { settings, mode, errors, set } = useSettings();
-  const { logprobs, echo, stream } = settings;
+  const { settings, set } = useSettings();
+  const { logprobs, stream } = settings;
   return (
     <>
       <WithHint hint="Returns the log probability of each token. Default: off.">
@@ -211,14 +206,7 @@ function OutputSwitches() {
           Log probabilities
         </Switch>
       </WithHint>
-      {logprobs && <NumberField parameter={TOP_LOGPROBS[mode]} />}
-      {mode === 'text' && (
-        <WithHint hint="Includes the prompt in the completion. Default: off." error={errors['echo']}>
-          <Switch checked={echo} onChange={(checked) => set({ echo: checked })}>
-            Echo
-          </Switch>
-        </WithHint>
-      )}
+      {logprobs && <NumberField parameter={TOP_LOGPROBS} />}
       <WithHint hint="Shows tokens as they are generated. The API default is off.">
         <Switch checked={stream} onChange={(checked) => set({ stream: checked })}>
           Stream
@@ -228,51 +216,27 @@ function OutputSwitches() {
   );
 }
 
-function WithHint({
-  hint,
-  error,
-  children,
-}: {
-  hint: string;
-  error?: string | undefined;
-  children: ReactNode;
-}) {
+function WithHint({ hint, children }: { hint: string; children: ReactNode }) {
   return (
     <div>
       {children}
-      <p className={`mt-1 text-xs leading-5 ${error === undefined ? 'text-ink-3' : 'text-bad'}`}>
-        {error ?? hint}
-      </p>
+      <p className="mt-1 text-xs leading-5 text-ink-3">{hint}</p>
     </div>
   );
 }
 
 function OtherFields() {
   const { settings, errors, set } = useSettings();
-  const { logitBias, user } = settings;
+  const { user } = settings;
   return (
-    <>
-      <TextArea
-        label="Logit bias"
-        aside={<Reset label="Logit bias" isSet={logitBias !== ''} onReset={() => set({ logitBias: '' })} />}
-        value={logitBias}
-        error={errors['logit_bias']}
-        placeholder='{ "198": -100 }'
-        hint={`Adds a value from -100 to 100 to the logit of each token ID. At most ${MAX_BIASES} tokens. Default: none.`}
-        mono
-        rows={2}
-        spellCheck={false}
-        onChange={(event) => set({ logitBias: event.target.value })}
-      />
-      <TextField
-        label="User"
-        aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
-        value={user}
-        error={errors['user']}
-        hint={`Identifies your end user. Does not affect the completion. At most ${MAX_TEXT_LENGTH} characters.`}
-        autoComplete="off"
-        onChange={(event) => set({ user: event.target.value })}
-      />
-    </>
+    <TextField
+      label="User"
+      aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
+      value={user}
+      error={errors['user']}
+      hint={`Identifies your end user. Does not affect the completion. At most ${MAX_TEXT_LENGTH} characters.`}
+      autoComplete="off"
+      onChange={(event) => set({ user: event.target.value })}
+    />
   );
 }

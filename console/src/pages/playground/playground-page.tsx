@@ -16,7 +16,6 @@ import { CompareTexts } from './compare-texts.tsx';
 import { hasTurns } from './draft.ts';
 import { comparesTexts, type Model } from './model-text.ts';
 import { ParametersPanel } from './parameters-panel.tsx';
-import { TextCompletion } from './text-completion.tsx';
 import { PlaygroundProvider, useActions, useIsRunning, usePlayground } from './state.tsx';
 
 const ConversationsDialog = lazy(() => import('./conversations-dialog.tsx'));
@@ -82,7 +81,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
                 onCloseCode={() => setDialog(null)}
               />
             ) : (
-              <ChatOrText />
+              <Chat />
             )}
           </div>
           {isWide && panel && !compares && (
@@ -117,14 +116,8 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
   );
 }
 
-function ChatOrText() {
-  const { draft } = usePlayground();
-  return draft.mode === 'chat' ? <Chat /> : <TextCompletion />;
-}
-
 const ENDPOINTS = [
   { value: 'chat', label: 'Chat' },
-  { value: 'text', label: 'Text' },
   { value: 'embeddings', label: 'Embeddings' },
 ] as const;
 
@@ -139,15 +132,13 @@ interface ToolbarProps {
 
 function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations }: ToolbarProps) {
   const { draft, errors } = usePlayground();
-  const { change, newChat } = useActions();
+  const { newChat } = useActions();
   const [, changeQuery] = useQueryState();
   const count = Object.keys(errors).length;
-  const shown = compares ? 'embeddings' : draft.mode;
+  const shown = compares ? 'embeddings' : 'chat';
   const choose = (mode: (typeof ENDPOINTS)[number]['value']) => {
-    if (mode !== 'embeddings') change({ type: 'set', values: { mode } });
-    // The models of text and of embeddings are others.
-    const isOther = compares || mode === 'embeddings';
-    changeQuery({ mode, ...(isOther && { model: null, compare: null }) }, { replace: true });
+    // The models of chats and of embeddings are others.
+    changeQuery({ mode, model: null, compare: null }, { replace: true });
   };
   return (
     <>
@@ -159,7 +150,7 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations 
         <Segmented label="Endpoint" value={shown} choices={ENDPOINTS} onChange={choose} />
       </span>
       <div className="ml-auto flex items-center gap-2">
-        {!compares && draft.mode === 'chat' && (
+        {!compares && (
           <>
             <Button
               size="small"
@@ -197,6 +188,10 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations 
   );
 }
 
+/** Popups that Escape closes. Toasts are dialogs that are not modal. */
+const CLOSED_BY_ESCAPE =
+  ':is([role="dialog"], [role="alertdialog"], [role="listbox"], [role="menu"]):not([aria-modal="false"])';
+
 /** Stops responses on Escape, unless Escape closes a dialog or popup. */
 function StopByEscape() {
   const { stop } = useActions();
@@ -204,10 +199,10 @@ function StopByEscape() {
   useEffect(() => {
     if (!isRunning) return;
     const onKey = (event: KeyboardEvent) => {
-      const above = document.querySelector(
-        '[role="dialog"], [role="alertdialog"], [role="listbox"], [role="menu"]',
-      );
-      if (event.key === 'Escape' && !event.defaultPrevented && above === null) stop();
+      if (event.key !== 'Escape' || event.defaultPrevented) return;
+      const popups = [...document.querySelectorAll(CLOSED_BY_ESCAPE)];
+      // Selects keep a hidden list box once they were focused.
+      if (!popups.some((popup) => popup.checkVisibility())) stop();
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);

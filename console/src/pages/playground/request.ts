@@ -10,7 +10,7 @@ import {
   type Draft,
   type Turn,
 } from './draft.ts';
-import { chosenFunction, numbersOf, unescaped, type Mode, type Settings } from './settings.ts';
+import { chosenFunction, numbersOf, unescaped, type Settings } from './settings.ts';
 import { readTools } from './tools.ts';
 
 /** A request body of the API. */
@@ -37,12 +37,13 @@ export function requestOf(
   recommended: Recommended,
   until: string | null = null,
 ): RequestBody {
-  const { mode } = draft;
-  const settings = settingsOf(draft.settings, mode, recommended);
-  if (mode === 'text') return { model, prompt: draft.prompt, ...settings };
   const at = until === null ? turns.length : turns.findIndex(({ id }) => id === until);
   const before = turns.slice(0, at === -1 ? turns.length : at);
-  return { model, messages: messagesOf(draft, before, until === null), ...settings };
+  return {
+    model,
+    messages: messagesOf(draft, before, until === null),
+    ...settingsOf(draft.settings, recommended),
+  };
 }
 
 /** Returns the full request that would be sent next, or the last one sent if there is nothing to send. */
@@ -108,9 +109,9 @@ function userMessage(text: string, images: readonly string[]): Message {
   return { role: 'user', content: text === '' ? parts : [...parts, { type: 'text', text }] };
 }
 
-function settingsOf(settings: Settings, mode: Mode, recommended: Recommended): RequestBody {
+function settingsOf(settings: Settings, recommended: Recommended): RequestBody {
   const numbers: Record<string, number> = {};
-  for (const { name } of numbersOf(mode, settings)) {
+  for (const { name } of numbersOf(settings)) {
     const typed = settings.numbers[name]?.trim() ?? '';
     const value = typed === '' ? recommended[name] : Number(typed);
     if (value !== undefined) numbers[name] = value;
@@ -120,13 +121,14 @@ function settingsOf(settings: Settings, mode: Mode, recommended: Recommended): R
   return {
     ...others,
     ...(stop.length > 0 && { stop }),
-    ...(settings.logprobs && logprobsOf(mode, alternatives)),
-    ...(mode === 'text' && settings.echo && { echo: true }),
+    ...(settings.logprobs && {
+      logprobs: true,
+      ...(alternatives !== undefined && { top_logprobs: alternatives }),
+    }),
     ...formatOf(settings),
-    ...(settings.logitBias.trim() !== '' && { logit_bias: valueOf(settings.logitBias) }),
     ...(settings.user !== '' && { user: settings.user }),
-    ...(mode === 'chat' && toolsOf(settings)),
-    ...(mode === 'chat' && reasoningOf(settings)),
+    ...toolsOf(settings),
+    ...reasoningOf(settings),
   };
 }
 
@@ -151,12 +153,6 @@ function reasoningOf({ reasoningEffort, templateVariables }: Settings): RequestB
     ...(reasoningEffort !== '' && { reasoning_effort: reasoningEffort }),
     ...(templateVariables.trim() !== '' && { chat_template_kwargs: valueOf(templateVariables) }),
   };
-}
-
-/** Chat completions use two fields, text completions one. */
-function logprobsOf(mode: Mode, alternatives: number | undefined): RequestBody {
-  if (mode === 'text') return { logprobs: alternatives ?? 0 };
-  return { logprobs: true, ...(alternatives !== undefined && { top_logprobs: alternatives }) };
 }
 
 function formatOf({ format, schemaName, schema }: Settings): RequestBody {

@@ -2,9 +2,6 @@ import type { FieldErrors } from '../../components/field-errors.ts';
 import { isObject, readJson } from '../../format/json.ts';
 import { readTools, toolNames } from './tools.ts';
 
-/** Chat or text completion. */
-export type Mode = 'chat' | 'text';
-
 /** The parameters of a request as typed, including invalid input. */
 export interface Settings {
   /** By API name; missing or empty values are not sent. */
@@ -15,13 +12,9 @@ export interface Settings {
   schemaName: string;
   schema: string;
   logprobs: boolean;
-  /** Includes the prompt in the completion; text completions only. */
-  echo: boolean;
-  /** A JSON object of token ids; empty: none. */
-  logitBias: string;
   user: string;
   stream: boolean;
-  /** A JSON array of tools or functions; empty: none. Chats only, as are the settings below. */
+  /** A JSON array of tools or functions; empty: none. */
   tools: string;
   toolChoice: ToolChoice;
   parallelToolCalls: boolean;
@@ -58,8 +51,6 @@ export const DEFAULTS: Settings = {
   schemaName: 'answer',
   schema: JSON.stringify(EXAMPLE_SCHEMA, null, 2),
   logprobs: false,
-  echo: false,
-  logitBias: '',
   user: '',
   stream: true,
   tools: '',
@@ -216,7 +207,7 @@ export const CHOICES: NumberParameter = {
   fallback: '1',
 };
 
-const CHAT_TOP_LOGPROBS: NumberParameter = {
+export const TOP_LOGPROBS: NumberParameter = {
   name: 'top_logprobs',
   label: 'Top log probabilities',
   hint: 'Number of most likely tokens to return at each position.',
@@ -227,25 +218,18 @@ const CHAT_TOP_LOGPROBS: NumberParameter = {
   step: 1,
 };
 
-/** Text completions allow fewer, under another name: see `request.ts`. */
-export const TOP_LOGPROBS: Readonly<Record<Mode, NumberParameter>> = {
-  chat: CHAT_TOP_LOGPROBS,
-  text: { ...CHAT_TOP_LOGPROBS, max: 5 },
-};
-
 /** All numeric parameters, in request order. */
 export const NUMBERS: readonly NumberParameter[] = [
   ...COMMON,
   ...SAMPLING,
   ...PENALTIES,
   CHOICES,
-  TOP_LOGPROBS.chat,
+  TOP_LOGPROBS,
 ];
 
 export const MAX_STOPS = 4;
 /** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
 export const MAX_TEXT_LENGTH = 1024;
-export const MAX_BIASES = 1024;
 /** Maximum number of template variables. */
 export const MAX_VARIABLES = 64;
 /** Maximum size of all template variables, in characters of JSON. */
@@ -254,10 +238,10 @@ const VARIABLE_NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 /** Maximum length of a schema, in JSON characters. */
 const MAX_SCHEMA_LENGTH = 65_536;
 
-/** Validates the settings that apply to this mode. */
-export function validationErrors(settings: Settings, mode: Mode): FieldErrors {
+/** Validates the settings. */
+export function validationErrors(settings: Settings): FieldErrors {
   const errors: Record<string, string | null> = {};
-  for (const parameter of numbersOf(mode, settings)) {
+  for (const parameter of numbersOf(settings)) {
     errors[parameter.name] = numberError(parameter, settings.numbers[parameter.name] ?? '');
   }
   for (const [index, typed] of settings.stop.entries()) {
@@ -270,30 +254,20 @@ export function validationErrors(settings: Settings, mode: Mode): FieldErrors {
       : 'Use 1 to 64 letters, digits, _ or -.';
     errors['schema'] = schemaError(settings.schema);
   }
-  errors['logit_bias'] = biasesError(settings.logitBias);
   errors['user'] =
     settings.user.length > MAX_TEXT_LENGTH ? `Use at most ${MAX_TEXT_LENGTH} characters.` : null;
-  errors['echo'] =
-    mode === 'text' && settings.echo && settings.logprobs
-      ? 'Cannot be combined with log probabilities. Turn one of them off.'
-      : null;
-  if (mode === 'chat') {
-    const read = readTools(settings.tools);
-    errors['tools'] = 'error' in read ? read.error : null;
-    errors['tool_choice'] = 'tools' in read && read.tools.length > 0 ? choiceError(settings) : null;
-    errors['chat_template_kwargs'] = variablesError(settings.templateVariables);
-  }
+  const read = readTools(settings.tools);
+  errors['tools'] = 'error' in read ? read.error : null;
+  errors['tool_choice'] = 'tools' in read && read.tools.length > 0 ? choiceError(settings) : null;
+  errors['chat_template_kwargs'] = variablesError(settings.templateVariables);
   return Object.fromEntries(
     Object.entries(errors).flatMap(([name, error]) => (error ? [[name, error]] : [])),
   );
 }
 
-/** Returns the numeric parameters that apply to this mode. */
-export function numbersOf(mode: Mode, { logprobs }: Settings): readonly NumberParameter[] {
-  return NUMBERS.flatMap((parameter) => {
-    if (parameter !== TOP_LOGPROBS.chat) return [parameter];
-    return logprobs ? [TOP_LOGPROBS[mode]] : [];
-  });
+/** Returns the numeric parameters that apply. */
+export function numbersOf({ logprobs }: Settings): readonly NumberParameter[] {
+  return logprobs ? NUMBERS : NUMBERS.filter((parameter) => parameter !== TOP_LOGPROBS);
 }
 
 /** Returns whether all settings have their defaults. */
@@ -308,20 +282,12 @@ function isEqual(value: unknown, other: unknown): boolean {
 }
 
 /** Counts the parameters in the advanced section that differ from their defaults. */
-export function advancedSet(settings: Settings, mode: Mode): number {
-  const numbers = numbersOf(mode, settings).filter(
+export function advancedSet(settings: Settings): number {
+  const numbers = numbersOf(settings).filter(
     (parameter) => !COMMON.includes(parameter) && (settings.numbers[parameter.name] ?? '').trim() !== '',
   );
-  const { stop, format, logprobs, echo, logitBias, user, stream } = settings;
-  const others = [
-    stop.some((typed) => typed !== ''),
-    format !== 'text',
-    logprobs,
-    mode === 'text' && echo,
-    logitBias.trim() !== '',
-    user !== '',
-    !stream,
-  ];
+  const { stop, format, logprobs, user, stream } = settings;
+  const others = [stop.some((typed) => typed !== ''), format !== 'text', logprobs, user !== '', !stream];
   return numbers.length + others.filter(Boolean).length;
 }
 
@@ -361,21 +327,6 @@ function schemaError(text: string): string | null {
   return JSON.stringify(read.value).length > MAX_SCHEMA_LENGTH
     ? `The schema must be at most ${MAX_SCHEMA_LENGTH} characters.`
     : null;
-}
-
-function biasesError(text: string): string | null {
-  if (text.trim() === '') return null;
-  const read = readJson(text);
-  if ('error' in read) return read.error;
-  if (!isObject(read.value)) return 'Enter a JSON object, such as { "198": -100 }.';
-  const biases = Object.entries(read.value);
-  if (biases.length > MAX_BIASES) return `Use at most ${MAX_BIASES} tokens.`;
-  for (const [token, bias] of biases) {
-    if (!/^(?:0|[1-9]\d{0,8})$/.test(token)) return `${JSON.stringify(token)} is not a token ID.`;
-    if (typeof bias !== 'number' || Math.abs(bias) > 100)
-      return `The bias of ${token} must be between -100 and 100.`;
-  }
-  return null;
 }
 
 /** Validates template variables; null: valid or empty. The service refuses the names that it sets itself. */

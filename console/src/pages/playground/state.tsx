@@ -25,7 +25,6 @@ import {
   answersOf,
   asked,
   changed,
-  completing,
   continued,
   forNewTab,
   MAX_COLUMNS,
@@ -75,9 +74,9 @@ interface Actions {
   continueText: (turn: string) => void;
   /** Deletes a turn, and offers to undo it. */
   remove: (turn: string) => void;
-  /** Runs again from this turn, in its column; `text` replaces the text of the turn. The earlier version is kept. */
+  /** Runs again from this turn, in its column; `text` replaces its text. Offers to undo it. */
   runFrom: (turn: string, text?: string) => void;
-  /** Sends the results of the calls of this turn. Later turns are kept as another version. */
+  /** Sends the results of the calls of this turn. Removes later turns, and offers to undo it. */
   continueFrom: (turn: string) => void;
   /** Sets the model of a column, or opens the next column with it. */
   chooseModel: (column: number, model: string) => void;
@@ -145,7 +144,7 @@ export function PlaygroundProvider({ accountId, models, onInvalid, children }: P
   const [presets] = useState(() => presetsOf(userItems(user.id)));
   const [draft, change] = useReducer(changed, user.id, (id) => restored(id, conversations));
   const [live] = useState(() => new LiveAnswers());
-  const errors = useMemo(() => validationErrors(draft.settings, draft.mode), [draft.settings, draft.mode]);
+  const errors = useMemo(() => validationErrors(draft.settings), [draft.settings]);
   const isStored = useStoredDraft(draft, live, user.id, conversations);
   const storesImages = useMemo(() => canStoreImages(draft), [draft]);
   const playground = useMemo(
@@ -217,7 +216,7 @@ function actionsOf(context: ActionContext): Actions {
     const { accountId, models } = current();
     const { model } = column;
     const pricing = models.find((one) => one.id === model)?.pricing ?? null;
-    const request = { id, accountId, model, pricing, endpoint: from.mode, stream: from.settings.stream };
+    const request = { id, accountId, model, pricing, stream: from.settings.stream };
     const answer = await live.run({
       ...request,
       body: requestOf(from, column, recommendedOf(models, model), id),
@@ -256,10 +255,7 @@ function actionsOf(context: ActionContext): Actions {
     conversations,
     presets,
     change,
-    send: () => {
-      const { draft } = current();
-      start(draft.mode === 'chat' ? sent(draft) : completing(draft));
-    },
+    send: () => start(sent(current().draft)),
     continueText: (turn) => start(asked(current().draft, turn, CONTINUE)),
     add: () => {
       if (live.count === 0) change({ type: 'replace', draft: added(current().draft) });
@@ -296,7 +292,7 @@ function conversationActions({
   const show = (next: Draft) => {
     conversations.save(withEnded(current().draft, live));
     live.stop();
-    current().changeQuery({ mode: 'chat', ...modelQuery(modelsOf(next)) }, { replace: true });
+    current().changeQuery({ mode: null, ...modelQuery(modelsOf(next)) }, { replace: true });
     change({ type: 'replace', draft: next });
   };
   const open = (id: string) => {
@@ -305,7 +301,7 @@ function conversationActions({
       notify.error('This conversation was deleted.');
       return;
     }
-    const next: Draft = { ...opened(current().draft, found), mode: 'chat' };
+    const next = opened(current().draft, found);
     show(next);
     for (const [id, answer] of answersOf(next)) if (answer.usage === null) void complete(id, answer, change);
   };
@@ -354,13 +350,10 @@ function modelQuery([first = '', ...others]: readonly string[]): Record<'model' 
   return { model: first, compare: others.join(SEPARATOR) };
 }
 
-/** Applies the mode and the models in the URL, and replaces models that no longer exist. */
+/** Applies the models in the URL, and replaces models that no longer exist. */
 function useUrl(draft: Draft, models: readonly Model[], change: (change: Change) => void): void {
   const [query] = useQueryState();
-  const [model, compare, mode] = [query.get('model'), query.get('compare'), query.get('mode')];
-  useEffect(() => {
-    if (mode === 'chat' || mode === 'text') change({ type: 'set', values: { mode } });
-  }, [mode, change]);
+  const [model, compare] = [query.get('model'), query.get('compare')];
   useEffect(() => {
     const served = (id: string | null | undefined) => models.some((one) => one.id === id);
     const others = compare?.split(SEPARATOR).slice(0, MAX_COLUMNS - 1) ?? [];

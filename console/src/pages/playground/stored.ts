@@ -1,15 +1,7 @@
 import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
 import { isObject } from '../../format/json.ts';
 import { MAX_TEXTS, MIN_TEXTS } from './compare.ts';
-import {
-  EMPTY_DRAFT,
-  MAX_COLUMNS,
-  MAX_VERSIONS,
-  withOtherVersions,
-  type Column,
-  type Draft,
-  type Turn,
-} from './draft.ts';
+import { EMPTY_DRAFT, MAX_COLUMNS, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
 /** Maximum size of all images together, in characters: half of what browsers store for a site, because there are two copies. */
@@ -17,20 +9,16 @@ const MAX_IMAGES = 1_500_000;
 
 /** Returns whether the images of the playground are small enough to be stored. */
 export function canStoreImages({ images, columns }: Pick<Draft, 'images' | 'columns'>): boolean {
-  const all = [
-    ...images,
-    ...columns.flatMap(({ turns }) => withOtherVersions(turns).flatMap((turn) => turn.images)),
-  ];
+  const all = [...images, ...columns.flatMap(({ turns }) => turns.flatMap((turn) => turn.images))];
   return all.reduce((sum, { length }) => sum + length, 0) <= MAX_IMAGES;
 }
 
 /** Serializes the playground, without log probabilities, responses in progress, and images that are too large. */
 export function storedText(draft: Pick<Draft, 'images' | 'columns'> & Partial<Draft>): string {
   const storesImages = canStoreImages(draft);
-  const columns = draft.columns.map(({ turns, completion, ...column }) => ({
+  const columns = draft.columns.map(({ turns, ...column }) => ({
     ...column,
     turns: storedTurns(turns, storesImages),
-    completion: completion?.answer ? { ...completion, answer: withoutLogprobs(completion.answer) } : null,
   }));
   return JSON.stringify({ ...draft, images: storesImages ? draft.images : [], columns });
 }
@@ -42,10 +30,6 @@ function storedTurns(turns: readonly Turn[], storesImages: boolean): Turn[] {
       ...turn,
       images: storesImages ? turn.images : [],
       answer: turn.answer && withoutLogprobs(turn.answer),
-      versions: turn.versions && {
-        ...turn.versions,
-        others: turn.versions.others.map((other) => storedTurns(other, storesImages)),
-      },
     }));
 }
 
@@ -70,12 +54,10 @@ export function draftOf(value: unknown): Draft {
   const columns = Array.isArray(value.columns) ? value.columns.slice(0, MAX_COLUMNS).flatMap(columnOf) : [];
   return {
     id: textOf(value.id, EMPTY_DRAFT.id),
-    mode: value.mode === 'text' ? 'text' : 'chat',
     system: textOf(value.system, EMPTY_DRAFT.system),
     input: textOf(value.input, EMPTY_DRAFT.input),
     inputRole: roleOf(value.inputRole),
     images: imagesOf(value.images),
-    prompt: textOf(value.prompt, EMPTY_DRAFT.prompt),
     texts: textsOf(value.texts),
     columns: columns.length > 0 ? columns : EMPTY_DRAFT.columns,
     settings: settingsOf(value.settings),
@@ -89,13 +71,10 @@ function textsOf(value: unknown): readonly string[] {
 
 function columnOf(value: unknown): Column[] {
   if (!isObject(value)) return [];
-  const completion = isObject(value.completion) ? value.completion : {};
-  const answer = answerOf(completion.answer);
   return [
     {
       model: textOf(value.model, ''),
       turns: Array.isArray(value.turns) ? value.turns.flatMap(turnOf) : [],
-      completion: answer && typeof completion.id === 'string' ? { id: completion.id, answer } : null,
     },
   ];
 }
@@ -118,19 +97,8 @@ function turnOf(value: unknown): Turn[] {
           )
         : [],
       answer: answerOf(value.answer),
-      versions: versionsOf(value.versions),
     },
   ];
-}
-
-function versionsOf(value: unknown): Turn['versions'] {
-  if (!isObject(value) || !Array.isArray(value.others)) return null;
-  const others = value.others
-    .map((other: unknown) => (Array.isArray(other) ? other.flatMap(turnOf) : []))
-    .filter((turns) => turns.length > 0)
-    .slice(0, MAX_VERSIONS - 1);
-  const at = Math.trunc(numberOf(value.at, 0));
-  return others.length === 0 ? null : { at: Math.min(Math.max(0, at), others.length), others };
 }
 
 function callOf(value: unknown): ToolCall[] {
@@ -198,8 +166,6 @@ export function settingsOf(value: unknown): Settings {
     schemaName: textOf(value.schemaName, settings.schemaName),
     schema: textOf(value.schema, settings.schema),
     logprobs: value.logprobs === true,
-    echo: value.echo === true,
-    logitBias: textOf(value.logitBias, settings.logitBias),
     user: textOf(value.user, settings.user),
     stream: value.stream !== false,
     tools: textOf(value.tools, settings.tools),

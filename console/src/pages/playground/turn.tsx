@@ -1,14 +1,4 @@
-import {
-  ArrowLeftRight,
-  ChevronLeft,
-  ChevronRight,
-  CodeXml,
-  Pencil,
-  Play,
-  RefreshCw,
-  Text,
-  Trash2,
-} from 'lucide-react';
+import { ArrowLeftRight, CodeXml, Pencil, Play, RefreshCw, Text, Trash2 } from 'lucide-react';
 import { memo, useRef, useState } from 'react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
@@ -41,7 +31,6 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
     >
       <header className="mb-1 flex h-8 items-center justify-between gap-2">
         <span className="text-xs font-medium text-ink-2">{NAMES[turn.role]}</span>
-        <VersionChoice turn={turn} />
         {!isLive && !editing && (
           <TurnActions
             turn={turn}
@@ -102,37 +91,6 @@ function ContinueButton({ turn }: { turn: string }) {
     >
       Continue
     </Button>
-  );
-}
-
-/** Shows the previous or next version of a turn. */
-function VersionChoice({ turn: { id, versions } }: { turn: TurnData }) {
-  const { change } = useActions();
-  const isRunning = useIsRunning();
-  if (versions === null) return null;
-  const { at, others } = versions;
-  return (
-    <span
-      role="group"
-      aria-label="Versions"
-      className="mr-auto flex items-center text-xs text-ink-3 tabular-nums"
-    >
-      <IconButton
-        label="Previous version"
-        disabled={isRunning || at === 0}
-        onClick={() => change({ type: 'version', turn: id, at: at - 1 })}
-      >
-        <ChevronLeft className="size-4" aria-hidden="true" />
-      </IconButton>
-      {at + 1} / {others.length + 1}
-      <IconButton
-        label="Next version"
-        disabled={isRunning || at === others.length}
-        onClick={() => change({ type: 'version', turn: id, at: at + 1 })}
-      >
-        <ChevronRight className="size-4" aria-hidden="true" />
-      </IconButton>
-    </span>
   );
 }
 

@@ -80,8 +80,7 @@ interface Given {
 async function follow(given: Given, onStep: (step: Step) => void): Promise<void> {
   const { apiKey: key, body, signal } = given;
   try {
-    const events =
-      body['input'] === undefined ? generate({ endpoint: 'chat', body, key, signal }) : embedding(given);
+    const events = body['input'] === undefined ? generate({ body, key, signal }) : embedding(given);
     for await (const event of events) onStep(event);
   } catch (error) {
     if (signal.aborted) return;
