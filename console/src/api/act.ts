@@ -83,7 +83,8 @@ export async function act<Op extends Operation>(
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     checkSession(error);
-    if (ifLost !== undefined && isOutcomeUnknown(error)) throw new ApiError(ifLost, error);
+    if (ifLost !== undefined && isOutcomeUnknown(error))
+      throw new ApiError(`${error.message} ${ifLost}`, error);
     throw error;
   } finally {
     // After an error too: the service may have made the change although its response was lost.
