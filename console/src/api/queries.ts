@@ -6,7 +6,6 @@ import {
   QueryClient,
   useInfiniteQuery,
   useIsFetching,
-  useMutation,
   useQueries,
   useQuery,
   useQueryClient,
@@ -15,7 +14,6 @@ import {
   type UseQueryOptions,
 } from '@tanstack/react-query';
 import { useEffect, useSyncExternalStore } from 'react';
-import { notify } from '../notify.ts';
 import {
   ApiError,
   call,

@@ -30,7 +30,7 @@ interface EditDialogProps<Draft extends object> {
   /** Drops what was typed without a question, such as a password. */
   disposable?: boolean;
   /** Shows an error that is not about a field. Default: its message. */
-  failure?: (error: ApiError) => ReactNode;
+  renderError?: (error: ApiError) => ReactNode;
   /** `invalid` has the names of the parameters with errors. */
   children: (draft: Draft, set: (values: Partial<Draft>) => void, invalid: readonly string[]) => ReactNode;
 }
@@ -99,7 +99,11 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
           ...Object.keys(errors),
           ...(error?.param == null ? [] : [error.param]),
         ])}
-        {error !== null && props.failure !== undefined ? props.failure(error) : <FormError error={error} />}
+        {error !== null && props.renderError !== undefined ? (
+          props.renderError(error)
+        ) : (
+          <FormError error={error} />
+        )}
       </Form>
     </Dialog>
   );

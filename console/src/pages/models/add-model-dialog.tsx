@@ -113,7 +113,7 @@ export default function AddModelDialog({ models, suggested, onClose, onAdded }: 
         return { ...offer.errors, ...server?.errors };
       }}
       submit={add}
-      failure={(error) => <Refusal error={error} models={models} />}
+      renderError={(error) => <Refusal error={error} models={models} />}
       onClose={close}
     >
       {(draft, set) => {

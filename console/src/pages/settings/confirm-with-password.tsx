@@ -32,7 +32,7 @@ function ConfirmWithPassword({ children, run, ...rest }: Confirmation & { onClos
       disposable
       initial={{ password: '' }}
       submit={({ password }) => run(user.has_password ? { password } : {})}
-      failure={failure}
+      renderError={renderError}
     >
       {({ password }, set) => (
         <>
@@ -51,7 +51,7 @@ function ConfirmWithPassword({ children, run, ...rest }: Confirmation & { onClos
   );
 }
 
-const failure = (error: ApiError) => <ConfirmationError error={error} />;
+const renderError = (error: ApiError) => <ConfirmationError error={error} />;
 
 /**
  * Shows why a confirmation was refused. Users without a password confirm by a recent sign-in; if it is too old, this
