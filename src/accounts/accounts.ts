@@ -156,7 +156,8 @@ export async function changeAccount(
   return await database.kysely.transaction().execute(async (transaction) => {
     const row = await lockAccount(database, transaction, id);
     const limits = change.limits?.(readLimits(row.limits) ?? null);
-    const changed = { ...row, ...values, ...(limits !== undefined && { limits: limitsText(limits) }) };
+    const columns = { ...values, ...(limits !== undefined && { limits: limitsText(limits) }) };
+    const changed = { ...row, ...columns };
     const changedFields = (['name', 'plan', 'limits', 'status'] as const).filter(
       (field) => row[field] !== changed[field],
     );
@@ -164,11 +165,7 @@ export async function changeAccount(
     if (row.status === 'closed') {
       throw new ServiceError('conflict', 'A closed account cannot be changed.', { param: 'id' });
     }
-    await transaction
-      .updateTable('accounts')
-      .set({ ...values, limits: changed.limits })
-      .where('id', '=', id)
-      .execute();
+    await transaction.updateTable('accounts').set(columns).where('id', '=', id).execute();
     for (const field of changedFields) {
       await appendAudit(transaction, by, {
         action: field === 'status' ? STATUS_ACTIONS[changed.status] : FIELD_ACTIONS[field],

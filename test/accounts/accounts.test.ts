@@ -108,6 +108,14 @@ for (const kind of testDatabases()) {
       assert.equal(changes.length, 5);
     });
 
+    test('an account that is renamed has one new access revision', async () => {
+      await using database = await kind.open();
+      const { id } = await createAccount(database, { name: 'a' }, SERVICE);
+      const before = await database.accessRevision();
+      await changeAccount(database, id, { name: 'b' }, by);
+      assert.equal(await database.accessRevision(), before + 1);
+    });
+
     test('limits of an account are changed from those that it has, and are in the audit log', async () => {
       await using database = await kind.open();
       const { id } = await createAccount(database, { name: 'a' }, SERVICE);
