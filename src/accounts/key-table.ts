@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { sql, type Transaction, type Selectable } from 'kysely';
+import { sql, type RawBuilder, type Transaction, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
@@ -406,41 +406,45 @@ export async function revokeOrphanedPlaygroundKeys(
   author: string,
   by: Actor,
 ): Promise<void> {
-  const now = Date.now();
-  const rows = await transaction
-    .selectFrom('keys')
-    .select(['id', 'account_id', 'purpose'])
-    .where('created_by', '=', author)
-    .where('purpose', '=', 'playground')
-    .where('revoked_at', 'is', null)
-    .where('expires_at', '>', now)
-    .where(sql<boolean>`not exists (select 1 from users where 'user:' || id = ${author} and operator = 1)`)
-    .where(
-      sql<boolean>`not exists (
+  await revokeUsable(
+    database,
+    transaction,
+    sql<boolean>`created_by = ${author} and purpose = 'playground'
+      and not exists (select 1 from users where 'user:' || id = ${author} and operator = 1)
+      and not exists (
         select 1 from memberships where account_id = keys.account_id and 'user:' || user_id = ${author})`,
-    )
-    .orderBy('id')
-    // Locks all keys before the first update, which also locks the access revision: other changes lock a key first.
-    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
-    .execute();
-  await markRevoked(transaction, rows, now, by);
+    by,
+  );
 }
 
 /** Revokes the playground keys that these sessions created. Call in the transaction that ends the sessions. */
 export async function revokePlaygroundKeysOf(
+  database: Database,
   transaction: Transaction<Schema>,
   sessionIds: readonly string[],
   by: Actor,
 ): Promise<void> {
   if (sessionIds.length === 0) return;
+  await revokeUsable(database, transaction, sql<boolean>`session_id in (${sql.join(sessionIds)})`, by);
+}
+
+/** Revokes the keys with an expiry that meet a condition and are neither revoked nor expired. */
+async function revokeUsable(
+  database: Database,
+  transaction: Transaction<Schema>,
+  condition: RawBuilder<boolean>,
+  by: Actor,
+): Promise<void> {
   const now = Date.now();
   const rows = await transaction
     .selectFrom('keys')
     .select(['id', 'account_id', 'purpose'])
-    .where('session_id', 'in', sessionIds)
+    .where(condition)
     .where('revoked_at', 'is', null)
     .where('expires_at', '>', now)
     .orderBy('id')
+    // Locks all keys before the first update, which also locks the access revision: other changes lock a key first.
+    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
     .execute();
   await markRevoked(transaction, rows, now, by);
 }

@@ -134,7 +134,8 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
-      onCredential: recordProvider,
+      onCredential: (transaction, userId, provider) =>
+        recordProvider(database, transaction, userId, provider),
       onPasswordReset: (userId) => recordPasswordReset(database, userId),
       log,
     });
@@ -152,22 +153,23 @@ export class Identity implements AsyncDisposable {
  * recorded by the code that sets them.
  */
 async function recordProvider(
+  database: Database,
   transaction: Transaction<Schema>,
   userId: string,
   provider: string,
 ): Promise<void> {
   if (provider === PASSWORD) return;
   const by = { id: `user:${userId}`, ip: null };
-  await confirmAddress(transaction, userId, provider, by);
+  await confirmAddress(database, transaction, userId, provider, by);
   await appendAudit(transaction, by, { action: 'user.add_provider', subject: by.id, detail: { provider } });
 }
 
 /** Records that the user has set a password by a reset link, which verifies the email address. */
-async function recordPasswordReset({ kysely }: Database, userId: string): Promise<void> {
+async function recordPasswordReset(database: Database, userId: string): Promise<void> {
   const subject = `user:${userId}`;
   const by = { id: subject, ip: null };
-  await kysely.transaction().execute(async (transaction) => {
-    await confirmAddress(transaction, userId, PASSWORD, by);
+  await database.kysely.transaction().execute(async (transaction) => {
+    await confirmAddress(database, transaction, userId, PASSWORD, by);
     await appendAudit(transaction, by, {
       action: 'user.change_password',
       subject,

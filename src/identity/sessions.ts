@@ -115,6 +115,7 @@ export async function listSessions(database: Database, userId: string): Promise<
 
 /** Ends sessions of a user with their playground keys, and returns whether there were any. */
 export async function endSessions(
+  database: Database,
   transaction: Transaction<Schema>,
   userId: string,
   which: { id: string } | { except: string } | 'all',
@@ -126,7 +127,7 @@ export async function endSessions(
   }
   const ended = await rows.execute();
   const ids = ended.map(({ id }) => id);
-  await revokePlaygroundKeysOf(transaction, ids, by);
+  await revokePlaygroundKeysOf(database, transaction, ids, by);
   return ids.length > 0;
 }
 
@@ -148,7 +149,7 @@ export async function endPresentedSession(
   const { id, user_id: userId } = session;
   await database.kysely
     .transaction()
-    .execute((transaction) => endSessions(transaction, userId, { id }, userActor(userId, request)));
+    .execute((transaction) => endSessions(database, transaction, userId, { id }, userActor(userId, request)));
 }
 
 /** Returns the token of the session cookie, `<token>.<signature>`; null: none. */

@@ -16,6 +16,7 @@ import {
   MAX_PREVIOUS_MS,
   revokeKey,
   revokeKeys,
+  revokePlaygroundKeysOf,
   rotateKey,
   type KeyBounds,
 } from '../../src/accounts/key-table.ts';
@@ -117,6 +118,28 @@ for (const kind of testDatabases()) {
         await Promise.all([removeMember(database, { accountId, userId }, by), ...changes]);
         for (const id of ids) assert.notEqual((await getKey(database, id))?.revoked_at, null);
       }
+    });
+
+    test('a key that is revoked while its session ends is revoked once', async () => {
+      await using database = await kind.open();
+      const expiresAt = Date.now() + 60_000;
+      for (let round = 0; round < 3; round++) {
+        const sessionId = `session ${round}`;
+        const keys = await Promise.all(
+          Array.from({ length: 20 }, (_, count) =>
+            createKey(database, { name: `${count}`, purpose: 'playground', sessionId, expiresAt }, by),
+          ),
+        );
+        const ids = keys.map(({ record }) => record.id);
+        await Promise.all([
+          revokeKeys(database, ids, () => {}, by),
+          database.kysely
+            .transaction()
+            .execute((transaction) => revokePlaygroundKeysOf(database, transaction, [sessionId], by)),
+        ]);
+      }
+      const { items } = await listAudit(database, { action: 'key.revoke' }, { limit: 100 });
+      assert.equal(items.length, 60);
     });
 
     test('a playground key cannot be made permanent or valid for longer, but can expire sooner', async () => {
