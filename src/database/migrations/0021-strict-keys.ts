@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely';
-import { ACCESS_REVISION, type Schema } from '../schema.ts';
+import type { Schema } from '../schema.ts';
+import { createAccessTrigger } from './access-trigger.ts';
 import { columnTypes, type DatabaseKind } from './column-types.ts';
 
 /**
@@ -12,16 +13,5 @@ export async function addStrictKeys(database: Transaction<Schema>, kind: Databas
     alter table keys add column strict ${small} not null default 0 check (strict in (0, 1))`.execute(
     database,
   );
-  if (kind === 'postgres') {
-    await sql`
-      create trigger keys_access_strict after update of strict on keys
-      for each row execute function raise_access_revision()`.execute(database);
-    return;
-  }
-  const revision = sql`(select cast(value as integer) from settings where name = ${sql.lit(ACCESS_REVISION)})`;
-  await sql`
-    create trigger keys_access_strict after update of strict on keys begin
-      update settings set value = cast(cast(value as integer) + 1 as text) where name = ${sql.lit(ACCESS_REVISION)};
-      update keys set access_revision = ${revision} where id = new.id and ${revision} is not null;
-    end`.execute(database);
+  await createAccessTrigger(database, kind, 'keys_access_strict', 'keys', ['strict']);
 }
