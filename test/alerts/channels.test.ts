@@ -188,20 +188,16 @@ test('errors, redirects, hang-ups, silence and endless responses end an attempt 
   });
 });
 
+function mailerOf({ yaml }: { yaml: string }, password: string): Mailer {
+  const { port } = /port: (?<port>\d+)/.exec(yaml)?.groups ?? {};
+  const smtp = { host: '127.0.0.1', port: Number(port), secure: false, from: 'sluice@example.org' };
+  return new Mailer({ ...smtp, user: 'sluice', passwordEnv: 'X' }, new Secret(password), SILENT);
+}
+
 test('each address gets its own email, and a refusal of the mail server is an error', async () => {
   await using server = await startMailServer();
-  const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
-  const smtp = {
-    host: '127.0.0.1',
-    port: Number(port),
-    secure: false,
-    user: 'sluice',
-    from: 'sluice@example.org',
-  };
   const settings = alertsSchema.parse({ email: ['ops@example.org', 'night@example.org'] });
-  const withPassword = (password: string) =>
-    new Mailer({ ...smtp, passwordEnv: 'X' }, new Secret(password), SILENT);
-  await using mailer = withPassword('mail password');
+  await using mailer = mailerOf(server, 'mail password');
   const options = { settings, secrets: new Map(), publicUrl: () => 'https://llm.example.org', env: {} };
   await using channels = new Channels({ ...options, mailer });
   assert.deepEqual(
@@ -217,22 +213,14 @@ test('each address gets its own email, and a refusal of the mail server is an er
   assert.equal(email.subject, '[Sluice] Only 0.5 GiB are free on <node-1> & others');
   assert.match(email.text, /Free some space\.\n\nhttps:\/\/llm\.example\.org\/operator\/alerts/);
 
-  await using wrong = withPassword('another');
+  await using wrong = mailerOf(server, 'another');
   await using refused = new Channels({ ...options, mailer: wrong });
   await assert.rejects(async () => refused.of('email:ops@example.org')?.send(FIRING), { message: /login/i });
 });
 
 test('owners of an account get an email about its budgets, and about nothing else', async () => {
   await using server = await startMailServer();
-  const { port } = /port: (?<port>\d+)/.exec(server.yaml)?.groups ?? {};
-  const smtp = {
-    host: '127.0.0.1',
-    port: Number(port),
-    secure: false,
-    user: 'sluice',
-    from: 'sluice@example.org',
-  };
-  await using mailer = new Mailer({ ...smtp, passwordEnv: 'X' }, new Secret('mail password'), SILENT);
+  await using mailer = mailerOf(server, 'mail password');
   const asked: string[] = [];
   const open = (emailOwners: boolean) =>
     new Channels({
