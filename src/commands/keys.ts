@@ -30,6 +30,8 @@ import {
 import { modelId } from '../config/plan.ts';
 import { note, print, printJson, printTable, shortTime } from './output.ts';
 
+const KEY_LIMITS_HELP = `\nThe limits of a key apply in addition to those of its account and plan.\n${LIMITS_HELP}`;
+
 /** `sluice keys …`: changes the database directly. A running service applies the changes within a second. */
 export function register(program: Command): void {
   const keys = program.command('keys').description('Create, list, update, rotate and revoke API keys.');
@@ -52,7 +54,7 @@ export function register(program: Command): void {
     .option('--json', 'print {"id","key","name","created_at"} as JSON, with an ISO 8601 time')
     .addHelpText(
       'after',
-      `\nThe limits of a key apply in addition to those of its account and plan.\n${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys create --name laptop --expires-in 30d`,
+      `${KEY_LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys create --name laptop --expires-in 30d`,
     )
     .action(create);
   keys
@@ -74,7 +76,7 @@ export function register(program: Command): void {
   addRestrictions(updateCommand, '"all" for all models', '; replaces all tags; "none" removes them')
     .addHelpText(
       'after',
-      `\nThe limits of a key apply in addition to those of its account and plan.\n${LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
+      `${KEY_LIMITS_HELP}\nExample:\n  $ ${PROGRAM} keys update key_0123456789abcdef01234567 --budget 25 --limit tokensPerDay=none`,
     )
     .action(update);
   keys

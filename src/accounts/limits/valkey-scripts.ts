@@ -422,7 +422,8 @@ export interface Scripts {
 }
 
 /**
- * Returns the scripts. Their first argument is an object in JSON, which they read as `call`. `clock` is Lua that sets `now`, in milliseconds; tests pass a clock that they move themselves.
+ * Returns the scripts. Their first argument is an object in JSON, which they read as `call`. `clock` is Lua that sets `now`,
+ * in milliseconds; tests pass a clock that they move themselves.
  */
 export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
