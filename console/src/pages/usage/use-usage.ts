@@ -37,12 +37,12 @@ export function useUsage(scope: Scope, selection: Selection, hour: string) {
   // The day before that corresponds to today, whose hours until now are compared.
   const day = dayAt((startedAt ?? 0) * 1000);
   const dayBefore = { from: day, to: addDays(day, 1) };
-  const hours = useRead(
+  const hoursOfDay = useRead(
     'readUsage',
     { query: { ...then, ...dayBefore, by: 'hour' } },
     { keep: true, enabled: startedAt !== undefined },
   );
-  const hoursBefore = hours.data && overTime(timesOf(dayBefore, 'hour'), hours.data.data);
+  const hoursBefore = hoursOfDay.data && overTime(timesOf(dayBefore, 'hour'), hoursOfDay.data.data);
   const begun = new Date(hour).getUTCHours() + 1;
   return {
     /** The data is of the previous selection while the new one loads. */
@@ -60,10 +60,10 @@ export function useUsage(scope: Scope, selection: Selection, hour: string) {
       ]) => {
         if (sums === undefined || running === undefined) return sums;
         const whole = overTime(timesBefore, data);
-        if (startedAt === undefined)
-          return sumsOf(untilSameHour({ running, before: whole, hours: null }), sums);
-        if (hoursBefore === undefined) return undefined;
-        return sumsOf(untilSameHour({ running, before: whole, hours: { before: hoursBefore, begun } }), sums);
+        const hours = startedAt === undefined ? null : hoursBefore && { before: hoursBefore, begun };
+        return hours === undefined
+          ? undefined
+          : sumsOf(untilSameHour({ running, before: whole, hours }), sums);
       },
     ).data,
     isRunning: running !== undefined,
