@@ -9,8 +9,8 @@ const MAX_SINGLE = 30;
 type NameOf = (id: string) => string;
 
 /** Loads the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
-export function useKeys(query: { account_id?: string }) {
-  return useRead('listKeys', { query: { ...query, limit: MAX_NAMES } });
+export function useKeys(query: { account_id?: string }, options: { enabled?: boolean } = {}) {
+  return useRead('listKeys', { query: { ...query, limit: MAX_NAMES } }, options);
 }
 
 /** Returns the names of these keys, including playground keys. */

@@ -1,6 +1,6 @@
 import { useId, useState, type ReactNode } from 'react';
 import type { ApiError } from '../api/client.ts';
-import { confirm } from './ask.tsx';
+import { confirm } from './confirm.tsx';
 import { Dialog, FormActions } from './dialog.tsx';
 import type { FieldErrors } from './field-errors.ts';
 import { Form, FormError, useSubmit } from './form.tsx';
@@ -21,8 +21,8 @@ interface EditDialogProps<Draft extends object> {
   /** Returns the invalid fields. */
   check?: (draft: Draft) => FieldErrors;
   /**
-   * Makes the change. `changed` has the values that differ from the initial ones, so that a change that somebody else
-   * made in the meantime to another value is kept. The dialog shows the `ApiError`, at the field that it is about.
+   * Makes the change. `changed` has only the values that the user changed, so that other values keep what somebody else
+   * has set in the meantime. The dialog shows the `ApiError`, at the field that it is about.
    */
   submit: (draft: Draft, changed: Partial<Draft>) => Promise<unknown>;
   /** Called after success, and when the user leaves; what was typed is then only dropped after a question. */
@@ -57,16 +57,13 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
   const { busy, error, submit: run } = useSubmit();
   const changed = changesOf(initial, draft);
   const leave = async () => {
-    const isKept =
-      !busy &&
-      !disposable &&
-      Object.keys(changed).length > 0 &&
-      !(await confirm({
-        title: 'Discard what you entered?',
-        action: 'Discard',
-        children: <p>It has not been saved.</p>,
-      }));
-    if (!isKept) onClose();
+    const asks = !busy && !disposable && Object.keys(changed).length > 0;
+    const question = {
+      title: 'Discard what you entered?',
+      action: 'Discard',
+      children: <p>It has not been saved.</p>,
+    };
+    if (!asks || (await confirm(question))) onClose();
   };
   const save = async () => {
     const invalid = check?.(draft) ?? {};

@@ -1,7 +1,7 @@
 import { TriangleAlert } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { useLeaveWarning } from '../state/leave-warning.ts';
-import { confirm } from './ask.tsx';
+import { confirm } from './confirm.tsx';
 import { Button } from './button.tsx';
 import { CopyButton } from './copy.tsx';
 import { Dialog } from './dialog.tsx';

@@ -1,6 +1,7 @@
 import { CircleAlert, CircleCheck } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
+import { useKeys } from '../api/names.ts';
 import { both, useRead } from '../api/queries.ts';
 import { Code } from '../components/code.tsx';
 import { CodeText } from '../components/code-text.tsx';
@@ -23,18 +24,11 @@ import type { ConnectStart } from './open-connect.tsx';
 type Model = ItemOf<'listServedModels'>;
 type Key = ItemOf<'listKeys'>;
 
-/** Names of keys in the choice. */
-const MAX_KEYS = 1000;
-
 /** Shows how an app or an agent is connected with a key and a model, and whether its first request arrives. */
 export function ConnectDialog({ onClose, ...start }: ConnectStart & { onClose: () => void }) {
   const account = useAccount();
   const models = useRead('listServedModels', undefined);
-  const keys = useRead(
-    'listKeys',
-    { query: { account_id: account?.id ?? '', limit: MAX_KEYS } },
-    { enabled: account !== null },
-  );
+  const keys = useKeys({ account_id: account?.id ?? '' }, { enabled: account !== null });
   return (
     <Dialog open onClose={onClose} size="large" title="Connect an app" hint="Any OpenAI client works.">
       {account === null ? (

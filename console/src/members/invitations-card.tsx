@@ -1,7 +1,7 @@
 import { act } from '../api/act.ts';
 import type { ItemOf } from '../api/client.ts';
 import { useList } from '../api/queries.ts';
-import { confirm } from '../components/ask.tsx';
+import { confirm } from '../components/confirm.tsx';
 import { Button } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { Loaded } from '../components/loaded.tsx';

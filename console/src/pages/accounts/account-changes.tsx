@@ -2,8 +2,9 @@ import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizonta
 import type { ReactNode } from 'react';
 import { act, orToast } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
+import { useKeys } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { Button } from '../../components/button.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
@@ -276,7 +277,7 @@ function changeStatus(account: Account, to: Account['status']): void {
 }
 
 function Consequences({ account, permanent }: { account: Account; permanent: boolean }) {
-  const keys = useRead('listKeys', { query: { account_id: account.id, limit: 1000 } });
+  const keys = useKeys({ account_id: account.id });
   const running = useRead('listRequests', { query: { account_id: account.id, state: 'open', limit: 200 } });
   const live = keys.data?.data.filter(({ status }) => status === 'live');
   const admins = live?.filter(({ kind }) => kind === 'admin').length ?? 0;

@@ -6,7 +6,7 @@ import { useList, useMore } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { Link } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';

@@ -2,7 +2,7 @@ import { CircleSlash, Play, RotateCw } from 'lucide-react';
 import { act } from '../../api/act.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';

@@ -4,7 +4,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Time } from '../../components/time.tsx';
 import { useNow } from '../../components/now.ts';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { Skeleton } from '../../components/states.tsx';
 import { counted } from '../../format/number.ts';
 import { LastUse } from './last-use.tsx';

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import { act } from '../../api/act.ts';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
 import { Segmented } from '../../components/choices.tsx';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
 import { OneTimeSecret, SecretDialog } from '../../components/secret-dialog.tsx';
 import { Time } from '../../components/time.tsx';

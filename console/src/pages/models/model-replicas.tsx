@@ -3,7 +3,7 @@ import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, IconButton } from '../../components/button.tsx';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';

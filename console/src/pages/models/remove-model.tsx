@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { Checkbox } from '../../components/choices.tsx';
 import { bytes, counted } from '../../format/number.ts';
 

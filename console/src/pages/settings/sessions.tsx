@@ -2,7 +2,7 @@ import { Monitor, Smartphone, SquareTerminal } from 'lucide-react';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
 import { useList } from '../../api/queries.ts';
-import { confirm } from '../../components/ask.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';

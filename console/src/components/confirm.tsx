@@ -1,6 +1,5 @@
 import { AlertDialog } from '@base-ui/react/alert-dialog';
-import { useEffect, useState, type ReactNode } from 'react';
-import { orToast } from '../api/act.ts';
+import { useEffect, type ReactNode } from 'react';
 import { Button } from './button.tsx';
 import { openOverlay, type Overlay } from './overlays.tsx';
 
@@ -17,8 +16,8 @@ interface Question {
 }
 
 /**
- * Asks for confirmation of an action. Resolves to true if it was confirmed and, with `run`, has succeeded. If the user
- * closes the question before that, the action goes on without it.
+ * Asks for confirmation of an action. Resolves to true if it was confirmed and, with `run`, has succeeded. An action
+ * continues if the user closes the question while it runs.
  */
 export async function confirm(question: Question): Promise<boolean> {
   const overlay: Overlay<boolean> = (close) => <Confirm {...question} close={close} />;
@@ -33,7 +32,6 @@ function Confirm({
   run,
   close,
 }: Question & { close: (confirmed: boolean) => void }) {
-  const [busy, setBusy] = useState(false);
   useEffect(() => {
     // Back leaves what the question is about.
     const withdraw = () => close(false);
@@ -41,9 +39,8 @@ function Confirm({
     return () => removeEventListener('popstate', withdraw);
   });
   const onConfirm = async () => {
-    setBusy(true);
-    if (run === undefined || (await orToast(run()))) close(true);
-    setBusy(false);
+    await run?.();
+    close(true);
   };
   return (
     <AlertDialog.Root open onOpenChange={(isOpen) => !isOpen && close(false)}>
@@ -58,7 +55,7 @@ function Confirm({
           </AlertDialog.Description>
           <footer className="mt-6 flex flex-wrap justify-end gap-2">
             <Button onClick={() => close(false)}>Cancel</Button>
-            <Button kind={danger ? 'danger' : 'primary'} busy={busy} onClick={() => void onConfirm()}>
+            <Button kind={danger ? 'danger' : 'primary'} onClick={onConfirm}>
               {action}
             </Button>
           </footer>
