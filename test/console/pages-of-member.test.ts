@@ -1,7 +1,7 @@
 /** The console as a plain member of one account: what is shown, and that nothing is requested or offered that is refused. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { openDatabase } from '../../src/database/database.ts';
 import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
@@ -53,11 +53,11 @@ const OPERATOR_PATHS = [
   '/operator/health',
 ];
 
-/** What operators can do on pages that members see too. */
-const ACTIONS: readonly (readonly [path: string, ...names: RegExp[]])[] = [
-  ['/keys?create=1', /^Admin key/],
-  ['/models', /^Add model/, /^Manage/],
-  ['/members', /^Invite member/, /^Remove/],
+/** What operators can do on pages that members see too, and what shows that the page is complete. */
+const ACTIONS: readonly (readonly [path: string, complete: (page: Page) => Locator, ...names: RegExp[]])[] = [
+  ['/keys?create=1', (page) => page.getByRole('dialog').getByLabel('Name'), /^Admin key/],
+  ['/models', (page) => page.getByRole('article', { name: MODEL }), /^Add model/, /^Manage/],
+  ['/members', (page) => page.getByRole('table').getByText('Mia Larsen'), /^Invite member/, /^Remove/],
 ];
 
 describe('the console as a member', WITH_BROWSER, () => {
@@ -128,10 +128,11 @@ describe('the console as a member', WITH_BROWSER, () => {
     assert.equal(await links(member.page), 0);
   });
 
-  for (const [path, ...names] of ACTIONS) {
+  for (const [path, complete, ...names] of ACTIONS) {
     test(`${path} offers no action of operators`, async () => {
       const controls = async (page: Page) => {
         await follow(page, { path });
+        await complete(page).waitFor();
         return await page.evaluate<string[]>(CONTROLS);
       };
       const [offered, offeredToOperator] = [await controls(member.page), await controls(stage.operator.page)];
