@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { MODEL, scriptedYaml } from '../harness.ts';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { axe, WITH_BROWSER, type Visitor } from './browser.ts';
+import { startAtNoon } from './noon.ts';
 import { open } from './pages.ts';
 import { post } from './service.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
@@ -16,6 +17,7 @@ describe('the overview', WITH_BROWSER, () => {
   let page: Page;
   let mia: Visitor;
   before(async () => {
+    startAtNoon();
     stage = await openStage(scriptedYaml({ tokens: 4 }, "    pricing: {prompt: '2', completion: '10'}\n"));
     ({ page } = stage.operator);
     mia = await stage.stranger();
@@ -44,7 +46,7 @@ describe('the overview', WITH_BROWSER, () => {
     await ask(key, MODEL);
     await ask(key, 'acme/missing');
     await ask('sk-sluice-unknown', MODEL);
-    const expires_at = new Date(Date.now() + 2.5 * 86_400_000).toISOString();
+    const expires_at = new Date(Date.now() + 2 * 86_400_000).toISOString();
     const { url } = stage.service;
     await stage.operator.context.request.patch(`${url}/api/keys/${id}`, {
       data: { expires_at },
