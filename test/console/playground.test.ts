@@ -5,7 +5,7 @@ import type { Page, Request } from 'playwright-core';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, until } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
-import { axe, WITH_BROWSER } from './browser.ts';
+import { axe, holdResponse, WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 const TWO_MODELS = `models:
@@ -39,6 +39,20 @@ describe('the playground', WITH_BROWSER, () => {
     const text = await answers().innerText();
     for (const number of ['Prompt', 'Completion', 'TTFT', 'Throughput', 'Cost', 'stop', 'Receipt'])
       assert.ok(text.includes(number), `${number}: ${text}`);
+  });
+
+  test('Stop while the key is made ends the request, and the next one is sent', async () => {
+    await page.reload();
+    const made = await holdResponse(page, '**/api/playground-keys');
+    await message().fill(scripted({ text: 'without a key' }));
+    await message().press('Enter');
+    await made.arrived;
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await answers().last().getByText('Stopped before the first token.').waitFor();
+    await made.release();
+    await message().fill(scripted({ text: 'with its key' }));
+    await message().press('Enter');
+    await answers().last().getByText('with its key', { exact: true }).waitFor();
   });
 
   test('a response streams, and stopping keeps the text received so far and frees the slot', async () => {
@@ -308,6 +322,46 @@ describe('the playground', WITH_BROWSER, () => {
     await elsewhere.press('Enter');
     await answers().getByText('The Rhone', { exact: true }).waitFor();
     await other.close();
+  });
+
+  test('Escape stops a response after a select was used, and while a toast is shown', async () => {
+    await page.getByRole('button', { name: 'New chat' }).click();
+    const stopsByEscape = async () => {
+      await message().fill(scripted({ tokens: 5000, tokenMs: 20 }));
+      await page.getByRole('button', { name: 'Send', exact: true }).click();
+      await page.getByRole('button', { name: 'Stop' }).waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
+    };
+    await page.getByRole('combobox', { name: 'Role' }).click();
+    await page.getByRole('option', { name: 'User' }).click();
+    await stopsByEscape();
+    await answers().last().getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog', { name: '1 message removed' }).waitFor();
+    await stopsByEscape();
+  });
+
+  test('a chat whose model leaves the list says so, and does not continue with another one', async () => {
+    await page.route('**/api/models', async (route) => {
+      const response = await route.fetch();
+      const body = (await response.json()) as { data: { id: string }[] };
+      await route.fulfill({ response, json: { ...body, data: body.data.filter(({ id }) => id !== MODEL) } });
+    });
+    const notice = page.getByText(`${MODEL} is not served. Select another model to continue.`);
+    await notice.waitFor();
+    const select = page.getByRole('combobox', { name: 'Model', exact: true });
+    assert.equal(await select.innerText(), MODEL);
+    await message().fill('To whom?');
+    assert.ok(await page.getByRole('button', { name: 'Send', exact: true }).isDisabled());
+    assert.deepEqual(await axe(page), []);
+    await page.unroute('**/api/models');
+    await notice.waitFor({ state: 'hidden' });
+    assert.ok(await page.getByRole('button', { name: 'Send', exact: true }).isEnabled());
+    await page.goto('/playground?model=acme/never-was');
+    await page.getByText('acme/never-was is not served. Select another model to continue.').waitFor();
+    await select.click();
+    await page.getByRole('option', { name: new RegExp(`^${MODEL}`) }).click();
+    await message().fill('');
   });
 
   test('a playground that cannot be stored says so', async () => {

@@ -149,10 +149,12 @@ export function EmptyColumn({ model }: { model: string }) {
         <SquareTerminal className="size-5" aria-hidden="true" />
       </span>
       <h2 className="text-sm font-semibold break-all">
-        {found === undefined ? 'No models that generate text' : `Chat with ${model.split('/').at(-1)}`}
+        {models.length === 0 ? 'No models that generate text' : `Chat with ${model.split('/').at(-1)}`}
       </h2>
       <p className="mt-1 max-w-md text-sm text-ink-3">
-        {found === undefined ? 'An operator can add models on the Models page.' : `${summaryOf(found)}.`}
+        {models.length === 0
+          ? 'An operator can add models on the Models page.'
+          : found && `${summaryOf(found)}.`}
       </p>
       <p className="mt-1 max-w-md text-sm text-ink-3">
         Requests are charged to your account and count toward its limits.

@@ -6,20 +6,30 @@ import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
 import { notify } from '../../notify.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { awaitsResults, canRespond, hasInput, hasTurns, withoutTexts, type Draft } from './draft.ts';
+import {
+  awaitsResults,
+  canRespond,
+  hasInput,
+  hasTurns,
+  modelsOf,
+  withoutTexts,
+  type Draft,
+} from './draft.ts';
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** The input for the next message. */
 export function Composer() {
-  const { draft } = usePlayground();
+  const { draft, models } = usePlayground();
   const { change, send, add } = useActions();
   const isRunning = useIsRunning();
   const addImages = useAddImages();
   const root = useFocusAfter(isRunning, draft.id);
   const typed = hasInput(draft);
   const awaiting = draft.columns.some(awaitsResults);
-  const canSend = !awaiting && (typed ? draft.inputRole === 'user' : draft.columns.some(canRespond));
+  const gone = modelsOf(draft).find((model) => model !== '' && !models.some(({ id }) => id === model));
+  const canSend =
+    !awaiting && gone === undefined && (typed ? draft.inputRole === 'user' : draft.columns.some(canRespond));
   const submit = typed && draft.inputRole === 'assistant' ? add : send;
   return (
     <div
@@ -60,6 +70,11 @@ export function Composer() {
           enterSends
           className="max-h-60"
         />
+        {gone !== undefined && (
+          <p role="status" className="mt-2 text-xs break-words text-warn">
+            {gone} is not served. Select another model to continue.
+          </p>
+        )}
         {awaiting && typed && (
           <p role="status" className="mt-2 text-xs text-ink-3">
             Enter the results of the calls above first.

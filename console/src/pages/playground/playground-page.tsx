@@ -55,7 +55,12 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
   const generating = useMemo(() => models.filter((model) => !returnsEmbeddings(model)), [models]);
   const showParameters = () => (isWide ? setPanel(true) : setDialog('parameters'));
   return (
-    <PlaygroundProvider accountId={accountId} models={generating} onInvalid={showParameters}>
+    <PlaygroundProvider
+      accountId={accountId}
+      models={generating}
+      isShown={!compares}
+      onInvalid={showParameters}
+    >
       <StopByEscape />
       <Announcement />
       <Page

@@ -132,13 +132,16 @@ interface PlaygroundProviderProps {
   /** The account that is charged. */
   accountId: string;
   models: readonly Model[];
+  /** The chat is shown, to which the models in the URL then belong. */
+  isShown: boolean;
   /** Called when the user sends a request with invalid settings. */
   onInvalid: () => void;
   children: ReactNode;
 }
 
 /** Provides state and actions of the playground, restored from this browser. */
-export function PlaygroundProvider({ accountId, models, onInvalid, children }: PlaygroundProviderProps) {
+export function PlaygroundProvider(props: PlaygroundProviderProps) {
+  const { accountId, models, isShown, onInvalid, children } = props;
   const { user } = useSession();
   const [conversations] = useState(() => new Conversations(userItems(user.id)));
   const [presets] = useState(() => presetsOf(userItems(user.id)));
@@ -158,7 +161,7 @@ export function PlaygroundProvider({ accountId, models, onInvalid, children }: P
     // Add the missing usage and cost to responses that were interrupted when the page was closed.
     for (const [id, answer] of answersOf(found)) if (answer.usage === null) void complete(id, answer, change);
   }, [found]);
-  useUrl(draft, models, change);
+  useUrl({ draft, models, change, isShown });
   const [, changeQuery] = useQueryState();
 
   // Actions read the current state, not the state of the last render.
@@ -350,26 +353,27 @@ function modelQuery([first = '', ...others]: readonly string[]): Record<'model' 
   return { model: first, compare: others.join(SEPARATOR) };
 }
 
-/** Applies the models in the URL, and replaces models that no longer exist. */
-function useUrl(draft: Draft, models: readonly Model[], change: (change: Change) => void): void {
+/**
+ * Applies the models in the URL, and selects one where none is. A model that is no longer served stays selected: a
+ * conversation must not continue with another one unasked.
+ */
+function useUrl({ draft, models, change, isShown }: UrlInput): void {
   const [query] = useQueryState();
   const [model, compare] = [query.get('model'), query.get('compare')];
   useEffect(() => {
-    const served = (id: string | null | undefined) => models.some((one) => one.id === id);
-    const others = compare?.split(SEPARATOR).slice(0, MAX_COLUMNS - 1) ?? [];
-    const count = Math.max(draft.columns.length, 1 + others.length);
-    for (const [index, wanted] of [model, ...others, ...Array<null>(MAX_COLUMNS).fill(null)]
-      .slice(0, count)
-      .entries()) {
-      const now = draft.columns[index]?.model;
-      if (wanted !== null && served(wanted)) change({ type: 'model', column: index, model: wanted });
-      else if (now !== undefined && !served(now)) {
-        // The model no longer exists, or none was selected.
-        const used = modelsOf(draft).filter((_, other) => other !== index);
-        change({ type: 'model', column: index, model: initialModel(models, used) });
-      }
+    if (!isShown) return;
+    const wanted = [model, ...(compare?.split(SEPARATOR) ?? [])].slice(0, MAX_COLUMNS);
+    for (const [column, id] of wanted.entries()) if (id) change({ type: 'model', column, model: id });
+    for (const [column, selected] of draft.columns.entries()) {
+      if (selected.model !== '' || wanted[column]) continue;
+      const used = modelsOf(draft).filter((_, other) => other !== column);
+      change({ type: 'model', column, model: initialModel(models, used) });
     }
-  }, [model, compare, draft, models, change]);
+  }, [model, compare, draft, models, change, isShown]);
+}
+
+interface UrlInput extends Pick<Playground, 'draft' | 'models'>, Pick<PlaygroundProviderProps, 'isShown'> {
+  change: (change: Change) => void;
 }
 
 /** Delay before each attempt to read a receipt, in milliseconds. Requests are settled shortly after they end. */
