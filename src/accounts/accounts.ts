@@ -73,16 +73,6 @@ export async function getAccount(database: Database, id: string): Promise<Accoun
   return row;
 }
 
-/** Returns the names of these accounts, by ID. */
-export async function accountNames(
-  { kysely }: Database,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  if (ids.length === 0) return new Map();
-  const rows = await kysely.selectFrom('accounts').select(['id', 'name']).where('id', 'in', ids).execute();
-  return new Map(rows.map(({ id, name }) => [id, name]));
-}
-
 /** Returns a page of all accounts, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRow>> {
   return await readPage(database.kysely.selectFrom('accounts').select(COLUMNS), page);

@@ -233,15 +233,6 @@ export async function revokeKey(
   });
 }
 
-/** Returns the names of these keys, by ID. */
-export async function keyNames(
-  { kysely }: Database,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  const rows = await kysely.selectFrom('keys').select(['id', 'name']).where('id', 'in', ids).execute();
-  return new Map(rows.map(({ id, name }) => [id, name]));
-}
-
 /**
  * Revokes the keys with these IDs, 1 to `MAX_REVOKED` of `bounds.ts`, or none of them. Keys that are revoked already stay as they are.
  * `check` is called with each key, and throws if it must not be revoked. Resolves to the keys, in the order of `ids`.

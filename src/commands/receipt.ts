@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { RequestJson } from '../accounts/ledger/request-json.ts';
+import { withNames } from '../accounts/names.ts';
 import { readRequest } from '../accounts/ledger/requests.ts';
 import { receiptJson, type ReceiptJson } from '../http/api/receipt-json.ts';
 import { openConfiguredDatabase } from './open.ts';
@@ -19,8 +20,9 @@ export function register(program: Command): void {
 
 async function receipt(id: string, flags: { json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const found = await readRequest(database, id);
-  if (found === null) {
+  const row = await readRequest(database, id);
+  const [found] = await withNames(database, row === null ? [] : [row]);
+  if (found === undefined) {
     note(
       'No request with this ID is in the ledger. Refused requests, such as those with status 400 or 429, are not recorded.',
     );

@@ -1,6 +1,5 @@
 import { Option, type Command } from 'commander';
-import { accountNames } from '../accounts/accounts.ts';
-import { keyNames } from '../accounts/key-table.ts';
+import { withNames, type OwnerNames } from '../accounts/names.ts';
 import { readUsagePage, type UsageJson } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/roll-ups.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
@@ -39,7 +38,7 @@ interface UsageFlags {
 async function usage(flags: UsageFlags): Promise<void> {
   const query = parseUsageQuery(flags, Date.now());
   await using database = await openConfiguredDatabase();
-  const rows: UsageJson[] = [];
+  const read: UsageJson[] = [];
   let cursor: string | null = null;
   do {
     const part = { ...query, cursor, accountId: flags.account };
@@ -48,41 +47,24 @@ async function usage(flags: UsageFlags): Promise<void> {
       maxRows: Infinity,
     });
     // Not `push(...rows)`, whose arguments would be too many for the stack.
-    for (const row of page.rows) rows.push(row);
+    for (const row of page.rows) read.push(row);
     cursor = page.nextCursor;
   } while (cursor !== null);
+  const rows = await withNames(database, read);
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');
-  const names = await namesOf(database, rows);
-  const named = (id: string | null) => (id === null ? null : `${names.get(id) ?? '-'} (${id})`);
-  const dimensionOf = (row: UsageJson, dimension: UsageDimension): string => {
+  const named = (name: string | null, id: string | null) => (id === null ? null : `${name ?? '-'} (${id})`);
+  const dimensionOf = (row: UsageJson & OwnerNames, dimension: UsageDimension): string => {
     const { hour, day, model, client } = row;
-    const [key, account] = [named(row.key_id), named(row.account_id)];
+    const key = named(row.key_name, row.key_id);
+    const account = named(row.account_name, row.account_id);
     return { hour, day, model, key, account, client }[dimension] ?? '-';
   };
   printTable(
     [...query.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
     rows.map((row) => [...query.by.map((dimension) => dimensionOf(row, dimension)), ...cells(row)]),
   );
-}
-
-/** Ids in one query, because databases limit its parameters. */
-const IDS_AT_ONCE = 500;
-
-/** Returns the names of the keys and accounts of these rows, by ID. */
-async function namesOf(database: Database, rows: readonly UsageJson[]): Promise<ReadonlyMap<string, string>> {
-  const names = new Map<string, string>();
-  for (const [read, field] of [
-    [keyNames, 'key_id'],
-    [accountNames, 'account_id'],
-  ] as const) {
-    const ids = [...new Set(rows.map((row) => row[field]))].filter((id) => id !== null);
-    for (let at = 0; at < ids.length; at += IDS_AT_ONCE) {
-      for (const [id, name] of await read(database, ids.slice(at, at + IDS_AT_ONCE))) names.set(id, name);
-    }
-  }
-  return names;
 }
 
 const HEADINGS = [

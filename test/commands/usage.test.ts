@@ -97,7 +97,7 @@ for (const kind of testDatabases()) {
       }
     });
 
-    test('the ledger export has one line per request, oldest first, with the same fields as the API', async () => {
+    test('the ledger export has one line per request, oldest first, with the fields of the API but names', async () => {
       const args = ['ledger', 'export', '--account', account];
       const { code, stdout } = await run([...args, '--format', 'jsonl'], managed.env);
       assert.equal(code, 0);
@@ -106,7 +106,8 @@ for (const kind of testDatabases()) {
         .split('\n')
         .map((line) => JSON.parse(line));
       const api = await managed.ok('GET', `/api/requests?account_id=${account}`);
-      assert.deepEqual(rows, api.data.toReversed());
+      const unnamed = api.data.map(({ key_name: _, account_name: __, ...request }) => request);
+      assert.deepEqual(rows, unnamed.toReversed());
 
       const csv = await run(args, managed.env);
       const [head = '', first = '', second = ''] = csv.stdout.split('\n');

@@ -122,7 +122,18 @@ describe('audit log texts', () => {
   });
 
   function entry(action: string, detail: Record<string, unknown>): Parameters<typeof changesOf>[0] {
-    return { id: '', at: '', actor: 'service', ip: null, action, subject: '', account_id: null, detail };
+    const names = { actor_name: null, subject_name: null, account_name: null };
+    return {
+      id: '',
+      at: '',
+      actor: 'service',
+      ip: null,
+      action,
+      subject: '',
+      account_id: null,
+      ...names,
+      detail,
+    };
   }
 });
 

@@ -22,6 +22,8 @@ const SUMS: Sums = {
   model: null,
   key_id: null,
   account_id: null,
+  key_name: null,
+  account_name: null,
   client: null,
   requests: 10,
   errors: 1,
@@ -133,13 +135,8 @@ describe('a change', () => {
 });
 
 describe('usage as CSV', () => {
-  const names = {
-    key: (id: string) => (id === 'key_1' ? '=SUM(A1)' : 'mine, "quoted"'),
-    account: (id: string) => id,
-  };
-
   test('has ISO dates, exact amounts, and dimensions first', () => {
-    const csv = csvOf(['day', 'model'], [{ ...SUMS, day: '2026-11-21', model: 'a/b' }], names);
+    const csv = csvOf(['day', 'model'], [{ ...SUMS, day: '2026-11-21', model: 'a/b' }]);
     const [heading, line, end] = csv.split('\r\n');
     assert.match(heading ?? '', /^day,model,requests,errors,client_disconnected,interrupted,/);
     assert.equal(line, '2026-11-21,a/b,10,1,2,3,100,40,25,50,30,150,0.000000000001,20,40.5,,');
@@ -150,10 +147,9 @@ describe('usage as CSV', () => {
     const csv = csvOf(
       ['key'],
       [
-        { ...SUMS, key_id: 'key_1' },
-        { ...SUMS, key_id: 'key_2' },
+        { ...SUMS, key_id: 'key_1', key_name: '=SUM(A1)' },
+        { ...SUMS, key_id: 'key_2', key_name: 'mine, "quoted"' },
       ],
-      names,
     );
     assert.match(csv, /\r\nkey_1,'=SUM\(A1\),10,/);
     assert.match(csv, /\r\nkey_2,"mine, ""quoted""",10,/);

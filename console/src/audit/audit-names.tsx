@@ -1,15 +1,10 @@
-import { type ReactNode, useMemo } from 'react';
-import { useRead } from '../api/queries.ts';
+import type { ReactNode } from 'react';
 import { Link } from '../components/link.tsx';
-import { LoadFailure } from '../components/loaded.tsx';
 import { partsOf, type Entry } from './audit-texts.ts';
 
-type Names = ReadonlyMap<string, Named>;
-
 /** The actor of an entry: a user, a key, a command-line user, a visitor or the service. */
-export function ActorName({ actor, names }: { actor: string; names: Names }) {
+export function ActorName({ entry: { actor, actor_name: name } }: { entry: Entry }) {
   const { kind, id } = partsOf(actor);
-  const name = names.get(actor)?.name;
   switch (kind) {
     case 'user':
       return <Name name={name} id={id} />;
@@ -35,13 +30,12 @@ export function ActorName({ actor, names }: { actor: string; names: Names }) {
 }
 
 /** The subject of an entry, with a link to its page. */
-export function SubjectName({ entry, names }: { entry: Entry; names: Names }) {
+export function SubjectName({ entry }: { entry: Entry }) {
   const { subject, account_id: accountId } = entry;
   const { kind, id } = partsOf(subject);
   const to = pathOf(kind, id, accountId);
   // An invitation has no name: show its account.
-  const named = kind === 'invitation' && accountId !== null ? `account:${accountId}` : subject;
-  const name = kind === 'plan' ? id : names.get(named)?.name;
+  const name = kind === 'plan' ? id : kind === 'invitation' ? entry.account_name : entry.subject_name;
   if (kind === 'user' && id === 'unknown') return <span className="text-ink-3">unknown user</span>;
   return to === null ? (
     <Name name={name} id={id} />
@@ -70,54 +64,6 @@ function pathOf(kind: string, id: string, accountId: string | null): string | nu
   }
 }
 
-function Name({ name, id }: { name: string | undefined; id: string }): ReactNode {
-  return name === undefined ? <span className="font-mono text-xs">{id}</span> : name;
-}
-
-/** Maximum page size of the API; anything beyond the first page is shown by id. */
-const PAGE = 1000;
-
-/** The name of an actor or subject of the audit log. */
-export interface Named {
-  name: string;
-  /** Distinguishes it from others with the same name. */
-  hint: string;
-}
-
-/** Returns names by `user:<id>`, `account:<id>` and `key:<id>`. Names that are not loaded yet are missing. */
-export function useNames(): ReadonlyMap<string, Named> {
-  const { accounts, users, keys } = useNamed();
-  return useMemo(
-    () =>
-      new Map<string, Named>([
-        ...(accounts.data?.data ?? []).map(({ id, name }) => [`account:${id}`, { name, hint: id }] as const),
-        ...(users.data?.data ?? []).map(
-          ({ id, name, email }) => [`user:${id}`, { name, hint: email }] as const,
-        ),
-        ...(keys.data?.data ?? []).map(
-          ({ id, name, last_four: lastFour }) => [`key:${id}`, { name, hint: `…${lastFour}` }] as const,
-        ),
-      ]),
-    [accounts.data, users.data, keys.data],
-  );
-}
-
-/** Says which names could not be loaded; nothing otherwise. */
-export function NamesFailure() {
-  const { accounts, users, keys } = useNamed();
-  return (
-    <div className="space-y-2 p-3 empty:hidden sm:px-5">
-      <LoadFailure query={accounts} what="the names of accounts" />
-      <LoadFailure query={users} what="the names of users" />
-      <LoadFailure query={keys} what="the names of keys" />
-    </div>
-  );
-}
-
-function useNamed() {
-  return {
-    accounts: useRead('listAccounts', { query: { limit: PAGE } }),
-    users: useRead('listUsers', { query: { limit: PAGE } }),
-    keys: useRead('listKeys', { query: { limit: PAGE } }),
-  };
+function Name({ name, id }: { name: string | null; id: string }): ReactNode {
+  return name === null ? <span className="font-mono text-xs">{id}</span> : name;
 }

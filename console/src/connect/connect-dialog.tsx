@@ -1,7 +1,7 @@
 import { CircleAlert, CircleCheck } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
-import { useKeys } from '../api/names.ts';
+import { useKeys } from '../api/keys.ts';
 import { both, useRead } from '../api/queries.ts';
 import { Code } from '../components/code.tsx';
 import { CodeText } from '../components/code-text.tsx';

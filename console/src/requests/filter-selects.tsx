@@ -1,4 +1,4 @@
-import { useKeyNames, useKeys } from '../api/names.ts';
+import { useKeys } from '../api/keys.ts';
 import { useRead } from '../api/queries.ts';
 import { addDays, useToday } from '../components/date-range-days.ts';
 import { failedChoices, Select, type Choice } from '../components/select.tsx';
@@ -45,11 +45,10 @@ export function useUsed(scope: Scope, by: 'model' | 'client', selected: string |
 export function KeyFilter({ scope, value, onChange }: FilterProps) {
   const list = useKeys(scope.query);
   const keys = list.data?.data ?? [];
-  const nameOf = useKeyNames(scope.query, value === null ? [] : [value]);
-  const known =
-    value === null || keys.some(({ id }) => id === value)
-      ? keys
-      : [{ id: value, name: nameOf(value) }, ...keys];
+  const isListed = value === null || keys.some(({ id }) => id === value);
+  // A playground key, or one of very many.
+  const other = useRead('getKey', { params: { id: value ?? '' } }, { enabled: !isListed && !list.isPending });
+  const known = isListed ? keys : [{ id: value, name: other.data?.name ?? value }, ...keys];
   return (
     <Select
       label="Key"

@@ -7,10 +7,9 @@ import { Link } from '../components/link.tsx';
 import { NOTES } from './notes.ts';
 import { between, outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
-interface Names {
-  key: (id: string) => string;
-  /** Null: all requests belong to one account. */
-  account: ((id: string) => string) | null;
+interface LogOptions {
+  /** The requests may belong to several accounts. */
+  isAll: boolean;
   /** Returns the path of the receipt of a request. */
   receipt: (id: string) => string;
   /** State of the receipts in the history. */
@@ -43,7 +42,7 @@ function Notes({ request: { notes } }: { request: Request }) {
  * hidden values. */
 export function logColumns(
   requests: readonly Request[],
-  { key, account, receipt, state, short = false }: Names,
+  { isAll, receipt, state, short = false }: LogOptions,
 ): Column<Request>[] {
   const amount = moneyColumn(requests.map(({ cost_usd }) => cost_usd));
   const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : amount(cost_usd));
@@ -78,7 +77,7 @@ export function logColumns(
       cell: (row) => (
         <>
           <ModelName short={short} id={row.model} />
-          <span className="block truncate text-xs text-ink-3">{key(row.key_id)}</span>
+          <span className="block truncate text-xs text-ink-3">{row.key_name ?? row.key_id}</span>
         </>
       ),
     },
@@ -138,13 +137,13 @@ export function logColumns(
       ),
     },
   ];
-  if (account !== null) {
+  if (isAll) {
     columns.splice(2, 0, {
       name: 'account',
       heading: 'Account',
-      value: ({ account_id: id }) => account(id),
+      value: ({ account_name: name, account_id: id }) => name ?? id,
       from: 'xl',
-      cell: (row) => <span className="block max-w-36 truncate">{account(row.account_id)}</span>,
+      cell: (row) => <span className="block max-w-36 truncate">{row.account_name ?? row.account_id}</span>,
     });
   }
   return columns;

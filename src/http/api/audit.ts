@@ -1,4 +1,5 @@
 import { listAudit } from '../../accounts/audit.ts';
+import { namesOfReferences } from '../../accounts/names.ts';
 import { auditOperations } from './contract/audit.ts';
 import { endpoints } from './endpoint.ts';
 import { auditJson, pageJson } from './json.ts';
@@ -10,9 +11,16 @@ export const auditEndpoints = endpoints(auditOperations, {
       fromMs: from === undefined ? undefined : Date.parse(from),
       toMs: to === undefined ? undefined : Date.parse(to),
     };
-    return pageJson(
-      await listAudit(database, { accountId, actor, subject, action, ...time }, query),
-      auditJson,
+    const page = await listAudit(database, { accountId, actor, subject, action, ...time }, query);
+    const names = await namesOfReferences(
+      database,
+      page.items.flatMap((row) => [row.actor, row.subject, `account:${row.account_id}`]),
     );
+    return pageJson(page, (row) => ({
+      ...auditJson(row),
+      actor_name: names.get(row.actor) ?? null,
+      subject_name: names.get(row.subject) ?? null,
+      account_name: names.get(`account:${row.account_id}`) ?? null,
+    }));
   },
 });

@@ -102,7 +102,7 @@ export function sessionJson(row: SessionRow, currentId: string): z.input<typeof 
   };
 }
 
-export function auditJson(row: AuditRow): z.input<typeof auditEntry> {
+export function auditJson(row: AuditRow): Omit<z.input<typeof auditEntry>, `${string}_name`> {
   return {
     id: row.id,
     at: iso(row.at),

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { costLines, perMillionText, usdText } from '../../accounts/ledger/cost.ts';
 import { requestJson, type RequestRow } from '../../accounts/ledger/request-json.ts';
 import { readAppliedLimits } from '../../accounts/limits/limit-status.ts';
+import type { OwnerNames } from '../../accounts/names.ts';
 import { readModelInput } from '../../inference/model-input.ts';
 import type { PrefillProgress } from '../../routing/prefill.ts';
 import type { receipt } from './contract/ledger.ts';
@@ -11,7 +12,10 @@ import { explainCacheMiss } from './cache-miss.ts';
 export type ReceiptJson = z.input<typeof receipt>;
 
 /** Returns the receipt of a request. `prefill`: the progress of its prompt. */
-export function receiptJson(row: RequestRow, prefill: PrefillProgress | null = null): ReceiptJson {
+export function receiptJson(
+  row: RequestRow & OwnerNames,
+  prefill: PrefillProgress | null = null,
+): ReceiptJson {
   const usage = {
     promptTokens: row.prompt_tokens,
     cachedTokens: row.cached_tokens,
@@ -24,7 +28,7 @@ export function receiptJson(row: RequestRow, prefill: PrefillProgress | null = n
   };
   const lines = row.state === 'open' ? [] : costLines(usage, price, row.billed === 1);
   return {
-    request: requestJson(row),
+    request: { ...requestJson(row), key_name: row.key_name, account_name: row.account_name },
     cost: lines.map(({ what, tokens, pricePico, pico }) => ({
       what,
       tokens,

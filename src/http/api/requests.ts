@@ -2,6 +2,7 @@ import { UUID } from '../../accounts/bounds.ts';
 import { picoOfUsd } from '../../accounts/ledger/cost.ts';
 import { requestJson } from '../../accounts/ledger/request-json.ts';
 import { readRequest, readRequests, readRequestsOf } from '../../accounts/ledger/requests.ts';
+import { withNames } from '../../accounts/names.ts';
 import { countRefusals, readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../core/errors.ts';
@@ -36,7 +37,7 @@ export const requestEndpoints = endpoints(requestOperations, {
         note: query.note,
       };
       const page = await readRequests(database, filter, { limit: query.limit, before: query.cursor ?? null });
-      return pageJson({ items: page.requests, nextCursor: page.next }, requestJson);
+      return { data: await withNames(database, page.requests.map(requestJson)), next_cursor: page.next };
     },
   },
   listRefusals: {
@@ -45,15 +46,16 @@ export const requestEndpoints = endpoints(requestOperations, {
       await context.refusals.flush();
       const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours), limit: MAX_REFUSALS };
       const items = await readRefusals(database, filter);
-      return pageJson({ items, nextCursor: null }, (item) => ({
-        account_id: item.accountId,
-        key_id: item.keyId,
+      const rows = items.map(({ accountId: account_id, keyId: key_id, lastAt, ...item }) => ({
+        account_id,
+        key_id,
         code: item.code,
         param: item.param,
         count: item.count,
-        last_at: iso(item.lastAt),
+        last_at: iso(lastAt),
         message: item.message,
       }));
+      return { data: await withNames(database, rows), next_cursor: null };
     },
   },
   countRefusals: {
@@ -83,7 +85,7 @@ export const requestEndpoints = endpoints(requestOperations, {
         });
       }
       const items = await readRequestsOf(database, account, query.client_request_id);
-      return pageJson({ items, nextCursor: null }, (item) =>
+      return pageJson({ items: await withNames(database, items), nextCursor: null }, (item) =>
         receiptJson(item, context.router.prefillOf(item.id)),
       );
     },
@@ -91,8 +93,9 @@ export const requestEndpoints = endpoints(requestOperations, {
 });
 
 async function findRequest(database: AccountDatabase, id: string) {
-  const request = UUID.test(id) ? await readRequest(database, id) : null;
-  if (request === null) throw noSuchRequest();
+  const found = UUID.test(id) ? await readRequest(database, id) : null;
+  const [request] = await withNames(database, found === null ? [] : [found]);
+  if (request === undefined) throw noSuchRequest();
   return request;
 }
 

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { z } from 'zod';
-import { accountNames } from '../../accounts/accounts.ts';
+import { namesOf } from '../../accounts/names.ts';
 import { drainReplica, resumeReplica } from '../../accounts/drained-replicas.ts';
 import { recordAudit } from '../../accounts/audit.ts';
 import { perMillionText } from '../../accounts/ledger/cost.ts';
@@ -126,8 +126,8 @@ async function accountsJson(
   router: Router,
 ): Promise<z.input<typeof accountLoad>[]> {
   const accounts = router.accounts().slice(0, MAX_ACCOUNTS);
-  const ids = [...new Set(accounts.map(({ accountId }) => accountId))];
-  const names = await nullIfUnavailable(accountNames(database, ids));
+  const ids = accounts.map(({ accountId }) => accountId);
+  const names = await nullIfUnavailable(namesOf(database, 'accounts', ids));
   return accounts.map(({ model, accountId, running, waiting, weight }) => ({
     model,
     account_id: accountId,

@@ -6,6 +6,7 @@ import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limiter.ts';
+import { withNames } from '../../accounts/names.ts';
 import { readLimits } from '../../accounts/plans.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../core/errors.ts';
@@ -21,7 +22,7 @@ export const usageEndpoints = endpoints(usageOperations, {
       const range = parseUsageQuery(query, Date.now());
       const filter = { accountId, keyId: query.key_id, model: query.model, client: query.client };
       const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
-      return { data: rows, next_cursor: nextCursor };
+      return { data: await withNames(database, rows), next_cursor: nextCursor };
     },
   },
   readLimits: {

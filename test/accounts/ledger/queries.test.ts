@@ -6,6 +6,7 @@ import { DAY_MS, dayOf } from '../../../src/accounts/ledger/days.ts';
 import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
 import { readHistory } from '../../../src/accounts/limits/history.ts';
 import { usdText } from '../../../src/accounts/ledger/cost.ts';
+import { withNames } from '../../../src/accounts/names.ts';
 import {
   exportRequests,
   readRequest,
@@ -533,7 +534,8 @@ for (const databases of testDatabases()) {
         { startedAt, limits: '[["account",null,"tokensPerDay",5,2]]', clientRequestId: 'mine' },
         { slotAt: startedAt + 5, firstTokenAt: startedAt + 25, endedAt: startedAt + 125, attempts: 3 },
       );
-      const row = await readRequest(database, one.id);
+      const found = await readRequest(database, one.id);
+      const [row] = await withNames(database, found === null ? [] : [found]);
       assert.ok(row);
       const receipt = receiptJson(row);
       assert.deepEqual(receipt.stages, { queue_ms: 5, prefill_ms: 20, decode_ms: 100 });
@@ -559,7 +561,8 @@ for (const databases of testDatabases()) {
         { errorCode: 'queue_full', billed: false },
       );
       await settled(ledger, { clientRequestId: 'mine', accountId: 'acct_2' });
-      const receipts = (await readRequestsOf(database, 'acct_1', 'mine')).map((row) => receiptJson(row));
+      const rows = await withNames(database, await readRequestsOf(database, 'acct_1', 'mine'));
+      const receipts = rows.map((row) => receiptJson(row));
       assert.deepEqual(
         receipts.map(({ request }) => request.id),
         [second.id, first.id],

@@ -65,7 +65,8 @@ type TextField =
       | 'state'
       | 'cost_usd'
     )
-  | ('link' | 'started_at' | 'finish_reason' | 'day' | 'scope' | 'limit' | 'resets_at');
+  | ('link' | 'started_at' | 'finish_reason' | 'day' | 'scope' | 'limit' | 'resets_at')
+  | ('key_name' | 'account_name' | 'actor_name' | 'subject_name');
 type NumberField =
   | ('accounts' | 'prompt_tokens' | 'completion_tokens' | 'total_tokens' | 'http_status' | 'retries')
   | ('requests' | 'billed_tokens');

@@ -382,6 +382,30 @@ for (const kind of testDatabases()) {
       assert.equal(statusOf('key', 'tokens_per_month').last_minute, null);
     });
 
+    test('requests, receipts, usage, refusals and the audit log have the names of keys and accounts', async () => {
+      const { id: accountId } = await account({ name: 'Named' });
+      const { id: keyId, key: text } = await key({ account_id: accountId, name: 'production' });
+      assert.equal((await managed.generate(text)).status, 200);
+      assert.equal((await managed.generate(text, {}, 'hello', { model: 'acme/none' })).status, 404);
+      const of = `account_id=${accountId}`;
+      const names = { key_name: 'production', account_name: 'Named' };
+      const request = first((await ok('GET', `/api/requests?${of}`)).data);
+      const rows = [
+        request,
+        (await ok('GET', `/api/receipts/${request.id}`)).request,
+        first((await ok('GET', `/api/usage?${of}&by=account,key`)).data),
+        first((await ok('GET', `/api/refusals?${of}`)).data),
+      ];
+      for (const { key_name, account_name } of rows) assert.deepEqual({ key_name, account_name }, names);
+      const total = first((await ok('GET', `/api/usage?${of}`)).data);
+      assert.deepEqual([total.key_name, total.account_name], [null, null]);
+      await ok('PATCH', `/api/keys/${keyId}`, { body: { name: 'renamed' } });
+      const entry = first((await ok('GET', `/api/audit?${of}&action=key.update`)).data);
+      assert.equal(typeof entry.actor_name, 'string');
+      assert.deepEqual([entry.subject_name, entry.account_name], ['renamed', 'Named']);
+      assert.equal(first((await ok('GET', `/api/requests?${of}`)).data).key_name, 'renamed');
+    });
+
     test('a strict key refuses what other keys ignore with a note', async () => {
       const { id: accountId } = await account();
       const { key: text, ...created } = await key({ account_id: accountId, strict: true });

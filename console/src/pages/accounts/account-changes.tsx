@@ -2,7 +2,7 @@ import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizonta
 import type { ReactNode } from 'react';
 import { act, orToast } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
-import { useKeys } from '../../api/names.ts';
+import { useKeys } from '../../api/keys.ts';
 import { useRead } from '../../api/queries.ts';
 import { confirm } from '../../components/confirm.tsx';
 import { Button } from '../../components/button.tsx';

@@ -22,7 +22,7 @@ import { MembersCard } from '../../members/members-card.tsx';
 import { AccountActions, editLimits } from './account-changes.tsx';
 import { AccountState, PlanName, type Account } from './account-labels.tsx';
 import { actionLabel } from '../../audit/audit-texts.ts';
-import { ActorName, NamesFailure, SubjectName, useNames } from '../../audit/audit-names.tsx';
+import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
@@ -380,7 +380,6 @@ const CHANGES_SHOWN = 8;
 /** The latest audit log entries of an account. */
 function AccountAudit({ accountId }: { accountId: string }) {
   const audit = useRead('listAudit', { query: { account_id: accountId, limit: CHANGES_SHOWN } });
-  const names = useNames();
   return (
     <Card
       title="Recent changes"
@@ -397,24 +396,21 @@ function AccountAudit({ accountId }: { accountId: string }) {
         empty={<p className="px-4 pb-5 text-sm text-ink-3 sm:px-5">No changes yet</p>}
       >
         {({ data }) => (
-          <>
-            <NamesFailure />
-            <ul className="divide-y divide-line text-sm">
-              {data.map((entry) => (
-                <li
-                  key={entry.id}
-                  className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
-                >
-                  <span className="min-w-0 flex-1 basis-60">
-                    {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
-                  </span>
-                  <span className="min-w-0 text-xs text-ink-3">
-                    <ActorName actor={entry.actor} names={names} />, <Time at={entry.at} relative />
-                  </span>
-                </li>
-              ))}
-            </ul>
-          </>
+          <ul className="divide-y divide-line text-sm">
+            {data.map((entry) => (
+              <li
+                key={entry.id}
+                className="flex flex-wrap items-baseline gap-x-4 gap-y-0.5 px-4 py-2.5 sm:px-5"
+              >
+                <span className="min-w-0 flex-1 basis-60">
+                  {actionLabel(entry.action)} <SubjectName entry={entry} />
+                </span>
+                <span className="min-w-0 text-xs text-ink-3">
+                  <ActorName entry={entry} />, <Time at={entry.at} relative />
+                </span>
+              </li>
+            ))}
+          </ul>
         )}
       </Loaded>
     </Card>

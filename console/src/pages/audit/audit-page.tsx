@@ -1,12 +1,13 @@
 import { ChevronDown, ScrollText, SearchX } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { useList, useMore } from '../../api/queries.ts';
+import { useKeys } from '../../api/keys.ts';
+import { useList, useMore, useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { Loaded, LoadFailure } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchSelect } from '../../components/search-select.tsx';
 import { EmptyState } from '../../components/states.tsx';
@@ -25,7 +26,7 @@ import {
   standaloneLabel,
   changesOf,
 } from '../../audit/audit-texts.ts';
-import { ActorName, NamesFailure, SubjectName, useNames, type Named } from '../../audit/audit-names.tsx';
+import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
@@ -33,7 +34,6 @@ const PAGE = 50;
 
 /** The audit log, newest first. */
 export default function AuditPage() {
-  const names = useNames();
   return (
     <Page
       title="Audit log"
@@ -41,14 +41,14 @@ export default function AuditPage() {
       actions={<DataAge operations={['listAudit']} />}
     >
       <Card flush>
-        <AuditFilters names={names} />
-        <Entries names={names} />
+        <AuditFilters />
+        <Entries />
       </Card>
     </Page>
   );
 }
 
-function Entries({ names }: { names: ReturnType<typeof useNames> }) {
+function Entries() {
   const [query, change] = useQueryState();
   const filter = {
     ...given('actor', query.get('actor')),
@@ -83,12 +83,11 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
     <Loaded query={entries} empty={none}>
       {(loaded) => (
         <>
-          <NamesFailure />
           <Table
             label="Audit log"
             id="audit-log"
             rest={changedRest(entries, (loaded) => loaded.map(rowOf))}
-            columns={auditColumns(names, expanded, show)}
+            columns={auditColumns(expanded, show)}
             rows={foldPlaygroundKeys(loaded, (id) => expanded.has(id))}
             csvRows={loaded.map(rowOf)}
             keyOf={({ entry: { id }, group }) => (group === null ? id : `${id} group`)}
@@ -96,7 +95,7 @@ function Entries({ names }: { names: ReturnType<typeof useNames> }) {
             isOpen={({ entry: { id }, group }) => group === null && id === openId}
           />
           <ListFooter shown={loaded.length} what={loaded.length === 1 ? 'event' : 'events'} rest={entries} />
-          <AuditDialog entry={open} names={names} onClose={() => change({ entry: null })} />
+          <AuditDialog entry={open} onClose={() => change({ entry: null })} />
         </>
       )}
     </Loaded>
@@ -108,43 +107,35 @@ function given<Name extends string>(name: Name, value: string | null): Partial<R
   return value === null ? {} : ({ [name]: value } as Record<Name, string>); // A computed key has the type `string`.
 }
 
-type Names = ReadonlyMap<string, Named>;
-
 /** The columns of the audit log; `onOpen` shows the details of an entry, or expands a group. */
-function auditColumns(
-  names: Names,
-  expanded: ReadonlySet<string>,
-  onOpen: (row: AuditRow) => void,
-): Column<AuditRow>[] {
+function auditColumns(expanded: ReadonlySet<string>, onOpen: (row: AuditRow) => void): Column<AuditRow>[] {
   return [
     {
       name: 'what',
       heading: 'Event',
-      value: ({ entry: { action, subject } }) =>
-        `${actionLabel(action)} ${names.get(subject)?.name ?? subject}`,
+      value: ({ entry: { action, subject, subject_name: name } }) =>
+        `${actionLabel(action)} ${name ?? subject}`,
       grow: true,
-      cell: (row) => (
-        <EventCell row={row} isExpanded={expanded.has(row.entry.id)} names={names} onOpen={onOpen} />
-      ),
+      cell: (row) => <EventCell row={row} isExpanded={expanded.has(row.entry.id)} onOpen={onOpen} />,
     },
     {
       name: 'who',
       heading: 'Actor',
-      value: ({ entry: { actor } }) => names.get(actor)?.name ?? actor,
+      value: ({ entry: { actor, actor_name: name } }) => name ?? actor,
       from: 'md',
-      cell: ({ entry: { actor } }) => (
+      cell: ({ entry }) => (
         <Truncated>
-          <ActorName actor={actor} names={names} />
+          <ActorName entry={entry} />
         </Truncated>
       ),
     },
     {
       name: 'account',
       heading: 'Account',
-      value: ({ entry: { account_id: id } }) => (id === null ? null : nameOf(id, names)),
+      value: ({ entry: { account_name: name, account_id: id } }) => name ?? id,
       from: 'lg',
-      cell: ({ entry: { account_id: id } }) =>
-        id === null ? <span className="text-ink-3">—</span> : <Truncated>{nameOf(id, names)}</Truncated>,
+      cell: ({ entry: { account_name: name, account_id: id } }) =>
+        id === null ? <span className="text-ink-3">—</span> : <Truncated>{name ?? id}</Truncated>,
     },
     {
       name: 'ip',
@@ -164,9 +155,6 @@ function auditColumns(
   ];
 }
 
-const nameOf = (accountId: string, names: Names): string =>
-  names.get(`account:${accountId}`)?.name ?? accountId;
-
 /** One truncated line; the details show the full text. */
 function Truncated({ children }: { children: ReactNode }) {
   return <span className="block max-w-48 truncate">{children}</span>;
@@ -175,11 +163,10 @@ function Truncated({ children }: { children: ReactNode }) {
 interface EventCellProps {
   row: AuditRow;
   isExpanded: boolean;
-  names: Names;
   onOpen: (row: AuditRow) => void;
 }
 
-function EventCell({ row, isExpanded, names, onOpen }: EventCellProps) {
+function EventCell({ row, isExpanded, onOpen }: EventCellProps) {
   const { entry, group } = row;
   return (
     <span className="block truncate">
@@ -188,7 +175,7 @@ function EventCell({ row, isExpanded, names, onOpen }: EventCellProps) {
           <button type="button" className="text-left hover:underline" onClick={() => onOpen(row)}>
             {actionLabel(entry.action)}
           </button>{' '}
-          <SubjectName entry={entry} names={names} />
+          <SubjectName entry={entry} />
         </>
       ) : (
         <button
@@ -205,7 +192,7 @@ function EventCell({ row, isExpanded, names, onOpen }: EventCellProps) {
         </button>
       )}
       <span className="block truncate text-xs text-ink-3 md:hidden">
-        <ActorName actor={entry.actor} names={names} />
+        <ActorName entry={entry} />
         <span className="sm:hidden">
           , <Time at={entry.at} />
         </span>
@@ -220,19 +207,35 @@ function IpAddress({ ip }: { ip: string | null }) {
   return <span className="font-mono text-xs">{ip}</span>;
 }
 
+/** Accounts, and users, that the filters offer. */
+const MAX_CHOICES = 1000;
+
 /** The URL parameters of the filters. */
 const FILTERS = ['actor', 'action', 'subject', 'of', 'range', 'from', 'to'];
 
 /** Filters the audit log by actor, event, subject, account and time. */
-function AuditFilters({ names }: { names: Names }) {
+function AuditFilters() {
   const [query, change] = useQueryState();
+  const accounts = useRead('listAccounts', { query: { limit: MAX_CHOICES } });
+  const users = useRead('listUsers', { query: { limit: MAX_CHOICES } });
+  const keys = useKeys({});
   const time = timeRangeOf(query);
   const narrowed = FILTERS.some((name) => query.has(name));
-  const choices = (...kinds: readonly string[]) =>
-    [...names].flatMap(([value, { name, hint }]) =>
-      kinds.includes(partsOf(value).kind) ? [{ value, label: name, hint }] : [],
-    );
-  const accounts = choices('account').map((choice) => ({ ...choice, value: partsOf(choice.value).id }));
+  const ofAccounts = (accounts.data?.data ?? []).map(({ id, name }) => ({
+    value: `account:${id}`,
+    label: name,
+    hint: id,
+  }));
+  const ofUsers = (users.data?.data ?? []).map(({ id, name, email }) => ({
+    value: `user:${id}`,
+    label: name,
+    hint: email,
+  }));
+  const ofKeys = (keys.data?.data ?? []).map(({ id, name, last_four: lastFour }) => ({
+    value: `key:${id}`,
+    label: name,
+    hint: `…${lastFour}`,
+  }));
   return (
     <div className="grid grid-cols-2 items-center gap-2 border-b border-line p-3 sm:px-5 lg:flex lg:flex-wrap">
       <SearchSelect
@@ -242,7 +245,8 @@ function AuditFilters({ names }: { names: Names }) {
         choices={[
           { value: 'service', label: 'Service' },
           { value: 'visitor', label: 'Visitor', hint: 'not signed in' },
-          ...choices('user', 'key'),
+          ...ofUsers,
+          ...ofKeys,
         ]}
         typed={typedName}
         onChange={(actor) => change({ actor })}
@@ -264,7 +268,7 @@ function AuditFilters({ names }: { names: Names }) {
         label="Subject"
         any="Any subject"
         value={query.get('subject')}
-        choices={choices('account', 'user', 'key')}
+        choices={[...ofAccounts, ...ofUsers, ...ofKeys]}
         typed={typedName}
         onChange={(subject) => change({ subject })}
         className="lg:w-44"
@@ -273,7 +277,7 @@ function AuditFilters({ names }: { names: Names }) {
         label="Account"
         any="Any account"
         value={query.get('of')}
-        choices={accounts}
+        choices={ofAccounts.map((choice) => ({ ...choice, value: choice.hint }))}
         onChange={(of) => change({ of })}
         className="lg:w-44"
       />
@@ -288,6 +292,11 @@ function AuditFilters({ names }: { names: Names }) {
           Clear filters
         </Button>
       )}
+      <div className="col-span-2 space-y-2 empty:hidden">
+        <LoadFailure query={accounts} what="the names of accounts" />
+        <LoadFailure query={users} what="the names of users" />
+        <LoadFailure query={keys} what="the names of keys" />
+      </div>
     </div>
   );
 }
@@ -298,12 +307,11 @@ const typedName = (text: string): string | null => (/^[a-z]+:\S+$/.test(text) ? 
 interface AuditDialogProps {
   /** Null: closed. */
   entry: Entry | null;
-  names: ReadonlyMap<string, Named>;
   onClose: () => void;
 }
 
 /** The details of an audit log entry. */
-function AuditDialog({ entry, names, onClose }: AuditDialogProps) {
+function AuditDialog({ entry, onClose }: AuditDialogProps) {
   return (
     <Dialog
       side
@@ -312,18 +320,18 @@ function AuditDialog({ entry, names, onClose }: AuditDialogProps) {
       title={
         entry && (
           <>
-            {actionLabel(entry.action)} <SubjectName entry={entry} names={names} />
+            {actionLabel(entry.action)} <SubjectName entry={entry} />
           </>
         )
       }
       hint={entry === null ? undefined : exactTime(entry.at)}
     >
-      {entry && <Details entry={entry} names={names} />}
+      {entry && <Details entry={entry} />}
     </Dialog>
   );
 }
 
-function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Named> }) {
+function Details({ entry }: { entry: Entry }) {
   const { actor, ip, action, subject, account_id: accountId, id, at } = entry;
   const changes = changesOf(entry);
   return (
@@ -345,7 +353,7 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
       <DetailList
         details={[
           { label: 'Time', value: <Time at={at} /> },
-          { label: 'Actor', value: <ActorName actor={actor} names={names} /> },
+          { label: 'Actor', value: <ActorName entry={entry} /> },
           { label: 'IP address', value: <IpAddress ip={ip} /> },
           ...(accountId === null
             ? []
@@ -354,7 +362,7 @@ function Details({ entry, names }: { entry: Entry; names: ReadonlyMap<string, Na
                   label: 'Account',
                   value: (
                     <TextLink to={`/operator/accounts/${accountId}`}>
-                      {names.get(`account:${accountId}`)?.name ?? accountId}
+                      {entry.account_name ?? accountId}
                     </TextLink>
                   ),
                 },

@@ -1,6 +1,5 @@
 import { LayoutDashboard } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { useKeyNames } from '../../api/names.ts';
 import { both, type QueryState } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
@@ -149,13 +148,11 @@ function LinkedFigure<Data>({ label, note, to, query: { data, error }, text }: L
 function Rankings({ scope, reads }: { scope: Scope; reads: OverviewReads }) {
   const { byKey, byModel, failed, refusals, refusedPath } = reads;
   const spent = (byKey.data?.data ?? [])
-    .flatMap(({ key_id: id, cost_usd: cost }) => (id === null || inexact(cost) === 0 ? [] : [{ id, cost }]))
+    .flatMap(({ key_id: id, key_name: name, cost_usd: cost }) =>
+      id === null || inexact(cost) === 0 ? [] : [{ id, name: name ?? id, cost }],
+    )
     .toSorted((a, b) => inexact(b.cost) - inexact(a.cost))
     .slice(0, SHOWN);
-  const nameOf = useKeyNames(
-    scope.query,
-    spent.map(({ id }) => id),
-  );
   const slow = (byModel.data?.data ?? [])
     .flatMap(({ model, ttft_ms: ttft }) => (model === null || ttft === null ? [] : [{ model, ms: ttft.p95 }]))
     .toSorted((a, b) => b.ms - a.ms);
@@ -177,9 +174,9 @@ function Rankings({ scope, reads }: { scope: Scope; reads: OverviewReads }) {
         title="Spend by key"
         hint="This month"
         query={byKey}
-        rows={spent.map(({ id, cost }) => ({
+        rows={spent.map(({ id, name, cost }) => ({
           id,
-          label: nameOf(id),
+          label: name,
           value: money(cost),
           to: reads.usage({ range: 'month', key: id }),
         }))}

@@ -1,4 +1,4 @@
-import { useKeys } from '../../api/names.ts';
+import { useKeys } from '../../api/keys.ts';
 import { useRead } from '../../api/queries.ts';
 import { addDays, monthOf, useHour } from '../../components/date-range-days.ts';
 import { requestsPath, type Filters } from '../../requests/filters.ts';

@@ -1,7 +1,6 @@
 import { ChevronLeft, ChevronRight } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
-import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
 import { IconButton } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
@@ -156,14 +155,12 @@ function usageSource({ request, interrupted }: Receipt): string {
 
 function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
   const { request, retries } = receipt;
-  const key = useKeyNames(scope.query, [request.key_id]);
-  const account = useAccountNames(scope.all);
   return (
     <ReceiptSection title="Details">
       <DetailList
         details={[
-          ...(scope.all ? [{ label: 'Account', value: account(request.account_id) }] : []),
-          { label: 'Key', value: key(request.key_id) },
+          ...(scope.all ? [{ label: 'Account', value: request.account_name ?? request.account_id }] : []),
+          { label: 'Key', value: request.key_name ?? request.key_id },
           { label: 'Client', value: request.client ?? 'Not recorded' },
           {
             label: 'Protocol',

@@ -1,6 +1,5 @@
 import { ShieldCheck } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
-import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { useRead } from '../../api/queries.ts';
 import { CodeText } from '../../components/code-text.tsx';
 import { Card } from '../../components/card.tsx';
@@ -66,9 +65,6 @@ export function Refused({ scope, live }: { scope: Scope; live: boolean }) {
 }
 
 function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] }) {
-  const ids = refusals.flatMap(({ key_id }) => (key_id === null ? [] : [key_id]));
-  const key = useKeyNames(scope.query, ids);
-  const account = useAccountNames(scope.all);
   if (refusals.length === 0) {
     return (
       <EmptyState icon={ShieldCheck} title="No refused requests">
@@ -82,20 +78,17 @@ function Rows({ scope, refusals }: { scope: Scope; refusals: readonly Refusal[] 
       label="Refused requests"
       id="refused-requests"
       sortable
-      columns={refusalColumns(key, scope.all ? account : null)}
+      columns={refusalColumns(scope.all)}
       rows={refusals}
       keyOf={({ account_id, key_id, code, param }) => [account_id, key_id, code, param].join(' ')}
     />
   );
 }
 
-/** `account` is null if all rows belong to one account. */
-function refusalColumns(
-  key: (id: string) => string,
-  account: ((id: string) => string) | null,
-): Column<Refusal>[] {
-  const keyName = ({ account_id: owner, key_id: id }: Refusal): string =>
-    id !== null ? key(id) : owner === null ? 'No valid key' : 'All keys';
+/** `isAll`: the rows may belong to several accounts. */
+function refusalColumns(isAll: boolean): Column<Refusal>[] {
+  const keyName = ({ account_id: owner, key_id: id, key_name: name }: Refusal): string =>
+    name ?? id ?? (owner === null ? 'No valid key' : 'All keys');
   const columns: Column<Refusal>[] = [
     {
       name: 'error',
@@ -140,14 +133,14 @@ function refusalColumns(
       ),
     },
   ];
-  if (account !== null) {
+  if (isAll) {
     columns.splice(2, 0, {
       name: 'account',
       heading: 'Account',
-      value: ({ account_id: id }) => (id === null ? null : account(id)),
+      value: ({ account_name: name, account_id: id }) => name ?? id,
       from: 'xl',
-      cell: ({ account_id: id }) => (
-        <span className="block max-w-36 truncate">{id === null ? '—' : account(id)}</span>
+      cell: ({ account_name: name, account_id: id }) => (
+        <span className="block max-w-36 truncate">{name ?? id ?? '—'}</span>
       ),
     });
   }

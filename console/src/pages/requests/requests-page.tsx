@@ -3,7 +3,6 @@ import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, useParams } from 'wouter';
 import { useLog } from '../../api/log.ts';
 import { orToast } from '../../api/act.ts';
-import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Switch } from '../../components/choices.tsx';
@@ -254,19 +253,13 @@ function Rows({ scope, requests, rest, openId, receiptOf, onListed }: RowsProps)
     // The functions of the list are the same.
     // oxlint-disable-next-line react-hooks/exhaustive-deps
   }, [requests, hasMore, isReadingMore, moreError, onListed]);
-  const key = useKeyNames(
-    scope.query,
-    requests.map(({ key_id }) => key_id),
-  );
-  const account = useAccountNames(scope.all);
   return (
     <Table
       label="Requests"
       id="requests"
       {...(rest !== undefined && { rest })}
       columns={logColumns(requests, {
-        key,
-        account: scope.all ? account : null,
+        isAll: scope.all,
         receipt: receiptOf,
         state: FROM_LIST,
       })}

@@ -13,7 +13,7 @@ import type { Scope } from '../../state/scope.ts';
 import type { Filters } from '../../requests/filters.ts';
 import { MEASURES, type Measure, type Sums } from './buckets.ts';
 import { SPLITS, splitsOf, type Selection, type Split } from './selection.ts';
-import { partOf, usageQuery, useNames } from './use-usage.ts';
+import { partOf, usageQuery, nameOf } from './use-usage.ts';
 
 interface BreakdownProps {
   scope: Scope;
@@ -104,11 +104,6 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
   const found = sums.data?.data ?? [];
   const rows = found.slice(0, top);
   const what = `${SPLITS[by].toLowerCase()}${rows.length === 1 ? '' : 's'}`;
-  const nameOf = useNames(
-    scope,
-    by,
-    rows.map((row) => partOf(row, by)),
-  );
   const link = (id: string) => {
     // Requests whose client was not recorded have no filter.
     if (by === 'client' && id === '') return null;
@@ -122,7 +117,7 @@ function ByPart({ scope, selection, all, by, linkOf }: BreakdownProps & { by: Ex
             label={`Usage by ${SPLITS[by].toLowerCase()}`}
             id={`usage-by-${by}`}
             sortable={found.length <= ROWS || top === MAX_ROWS}
-            columns={partColumns(all, by, rows, nameOf, link)}
+            columns={partColumns(all, by, rows, link)}
             rows={rows}
             keyOf={(row) => partOf(row, by)}
           />
@@ -148,7 +143,6 @@ function partColumns(
   all: Sums,
   by: Exclude<Split, 'status'>,
   rows: readonly Sums[],
-  nameOf: (id: string) => string,
   linkOf: (id: string) => string | null,
 ): Column<Sums>[] {
   const tokens = MEASURES.tokens;
@@ -157,12 +151,12 @@ function partColumns(
     {
       name: 'part',
       heading: SPLITS[by],
-      value: (row) => nameOf(partOf(row, by)),
+      value: (row) => nameOf(row, by),
       grow: true,
       cell: (row) => (
         <>
-          <span className="block truncate" title={nameOf(partOf(row, by))}>
-            <Name to={linkOf(partOf(row, by))}>{nameOf(partOf(row, by))}</Name>
+          <span className="block truncate" title={nameOf(row, by)}>
+            <Name to={linkOf(partOf(row, by))}>{nameOf(row, by)}</Name>
           </span>
           <span className="block truncate text-xs text-ink-3 sm:hidden">
             {compact(row.requests)} requests, {compact(tokens(row))} tokens

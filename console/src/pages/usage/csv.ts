@@ -14,34 +14,25 @@ const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = 
 ];
 
 /** Columns per dimension: one, or id and name. */
-const BY: Readonly<Record<string, readonly (readonly [string, (sums: Sums, nameOf: Names) => Cell])[]>> = {
+const BY: Readonly<Record<string, readonly (readonly [string, (sums: Sums) => Cell])[]>> = {
   hour: [['hour', (sums) => sums.hour]],
   day: [['day', (sums) => sums.day]],
   model: [['model', (sums) => sums.model]],
   key: [
     ['key_id', (sums) => sums.key_id],
-    ['key', (sums, nameOf) => nameOf.key(sums.key_id ?? '')],
+    ['key', (sums) => sums.key_name],
   ],
   client: [['client', (sums) => sums.client]],
   account: [
     ['account_id', (sums) => sums.account_id],
-    ['account', (sums, nameOf) => nameOf.account(sums.account_id ?? '')],
+    ['account', (sums) => sums.account_name],
   ],
 };
 
-/** Return the name of an id. */
-interface Names {
-  key: (id: string) => string;
-  account: (id: string) => string;
-}
-
 /** Formats rows as CSV (RFC 4180) with a header. The dimensions come first. */
-export function csvOf(by: readonly string[], rows: readonly Sums[], nameOf: Names): string {
+export function csvOf(by: readonly string[], rows: readonly Sums[]): string {
   const front = by.flatMap((dimension) => BY[dimension] ?? []);
   const heading = [...front, ...COLUMNS].map(([name]) => name);
-  const lines = rows.map((row) => [
-    ...front.map(([, of]) => of(row, nameOf)),
-    ...COLUMNS.map(([, of]) => of(row)),
-  ]);
+  const lines = rows.map((row) => [...front, ...COLUMNS].map(([, of]) => of(row)));
   return csv([heading, ...lines]);
 }

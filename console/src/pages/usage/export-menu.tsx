@@ -1,7 +1,6 @@
 import { useMutation } from '@tanstack/react-query';
 import { Download, FileSpreadsheet } from 'lucide-react';
 import { callAll, type Arguments } from '../../api/client.ts';
-import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { Button } from '../../components/button.tsx';
 import { Menu, MenuItem } from '../../components/menu.tsx';
 import { saveFile } from '../../components/save-file.ts';
@@ -18,18 +17,12 @@ export function ExportMenu({ scope, selection }: { scope: Scope; selection: Sele
     onSuccess: () => notify.success('CSV file downloaded'),
     onError: (error) => notify.error(error.message),
   });
-  const key = useKeyNames(scope.query, []);
-  const account = useAccountNames(scope.all);
   const { unit, split, days } = selection;
   const save = (by: readonly string[]) => {
     const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
     read.mutate(query, {
       onSuccess: (rows) =>
-        saveFile(
-          `usage-${days.from}-${days.to}-by-${by.join('-')}.csv`,
-          csvOf(by, rows, { key, account }),
-          'text/csv',
-        ),
+        saveFile(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, rows), 'text/csv'),
     });
   };
   const shown = split === 'none' ? [unit] : [unit, split];

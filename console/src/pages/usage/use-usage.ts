@@ -1,4 +1,3 @@
-import { useAccountNames, useKeyNames } from '../../api/names.ts';
 import { both, useRead, useReads, type QueryState } from '../../api/queries.ts';
 import { addDays, dayAt, type Days } from '../../components/date-range-days.ts';
 import type { Scope } from '../../state/scope.ts';
@@ -116,6 +115,21 @@ const PARTS = {
 /** Returns the id of the group that a row belongs to. Empty: the client was not recorded. */
 export const partOf = (sums: Sums, by: Exclude<Split, 'status'>): string => sums[PARTS[by].column] ?? '';
 
+/** Returns the name of the group that a row belongs to; its ID if it has no name any more. */
+export function nameOf(sums: Sums, by: Exclude<Split, 'status'>): string {
+  const id = partOf(sums, by);
+  switch (by) {
+    case 'key':
+      return sums.key_name ?? id;
+    case 'account':
+      return sums.account_name ?? id;
+    case 'client':
+      return id || 'Not recorded';
+    case 'model':
+      return id;
+  }
+}
+
 /** A group of the usage. */
 export interface UsageSeries {
   id: string;
@@ -145,19 +159,19 @@ export function useParts(
     // Like the total, of which they are parts.
     { everyMs: EVERY_MS },
   );
-  const nameOf = useNames(scope, by, ids);
   const all = [sums, ...reads];
   const state = {
     error: all.find(({ error }) => error !== null)?.error ?? null,
     refetch: () => all.forEach((read) => void read.refetch()),
   };
   if (by === null || sums.data === undefined) return { data: undefined, ...state };
+  const names = most.map((row) => nameOf(row, by));
   const parts = ids.flatMap((id, index) => {
-    const read = reads[index]?.data;
-    if (read === undefined) return [];
-    const short = shortName(nameOf(id), by);
-    const isAlone = ids.filter((other) => shortName(nameOf(other), by) === short).length === 1;
-    const full = by === 'model' ? id : `${nameOf(id)} (${id.slice(-4)})`;
+    const [read, name] = [reads[index]?.data, names[index]];
+    if (read === undefined || name === undefined) return [];
+    const short = shortName(name, by);
+    const isAlone = names.filter((other) => shortName(other, by) === short).length === 1;
+    const full = by === 'model' ? id : `${name} (${id.slice(-4)})`;
     return [{ id, label: isAlone ? short : full, over: overTime(times, read.data) }];
   });
   return { data: parts.length === ids.length ? parts : undefined, ...state };
@@ -166,11 +180,3 @@ export function useParts(
 /** Shortens a model id to the part after the namespace, for chart legends. */
 const shortName = (name: string, by: Split): string =>
   by === 'model' ? (name.split('/').at(-1) ?? name) : name;
-
-/** Returns a function that maps ids of groups to names. */
-export function useNames(scope: Scope, by: Split | null, ids: readonly string[]): (id: string) => string {
-  const keys = useKeyNames(scope.query, by === 'key' ? ids : []);
-  const accounts = useAccountNames(by === 'account');
-  if (by === 'client') return (client) => client || 'Not recorded';
-  return by === 'key' ? keys : by === 'account' ? accounts : (id) => id;
-}

@@ -16,6 +16,12 @@ export const auditEntry = component(
     action: z.string().describe('Type of change, such as `key.revoke`.'),
     subject: z.string().describe('Changed object, such as `key:key_12…`.'),
     account_id: z.string().nullable(),
+    actor_name: z.string().nullable().describe('Name of the actor, if it is a key or a user that exists.'),
+    subject_name: z
+      .string()
+      .nullable()
+      .describe('Name of the subject, if it is a key, a user or an account that exists.'),
+    account_name: z.string().nullable(),
     detail: z
       .record(z.string(), z.unknown())
       .describe('Changed fields. A field that had a value before has `from` and `to`.'),

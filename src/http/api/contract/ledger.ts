@@ -8,7 +8,7 @@ import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../core/generation.ts';
 import { SAMPLING_LIST, type SamplingJson } from '../../../core/sampling.ts';
 import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
-import { component, prefillProgress, recommendedSampling, time, usd } from './schemas.ts';
+import { component, ownerNames, prefillProgress, recommendedSampling, time, usd } from './schemas.ts';
 
 export const perMillion = z.string().describe('USD per million tokens, a decimal string.');
 
@@ -41,7 +41,7 @@ type Shape<Json> = { [Field in keyof Json]: z.ZodType<Json[Field], Json[Field]> 
 export const request = component(
   'Request',
   // `RequestJson` follows from the same table.
-  z.object(Object.fromEntries(requestFields) as Shape<RequestJson>),
+  z.object({ ...(Object.fromEntries(requestFields) as Shape<RequestJson>), ...ownerNames }),
 );
 
 const milliseconds = z.int().nullable();
@@ -180,6 +180,7 @@ export const usageRow = component(
     model: z.string().nullable(),
     key_id: z.string().nullable(),
     account_id: z.string().nullable(),
+    ...ownerNames,
     client: z
       .string()
       .nullable()

@@ -10,6 +10,7 @@ import {
   filterText,
   id,
   newestPageQuery,
+  ownerNames,
   pageOf,
   time,
   timeQuery,
@@ -25,6 +26,7 @@ const refusal = component(
         'Null: the requests had no valid API key or, with the code `other`, came from several accounts.',
       ),
     key_id: z.string().nullable(),
+    ...ownerNames,
     code: z
       .string()
       .describe(

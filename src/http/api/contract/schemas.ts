@@ -134,3 +134,9 @@ export const prefillProgress = z
       .describe('Time until all are computed, at the speed so far, in milliseconds; null: unknown.'),
   })
   .nullable();
+
+/** Names of the key and the account of a row. */
+export const ownerNames = {
+  key_name: z.string().nullable().describe('Null: no key, or it no longer exists.'),
+  account_name: z.string().nullable(),
+};
