@@ -3,7 +3,6 @@ import { withNames, type OwnerNames } from '../accounts/names.ts';
 import { readUsagePage, type UsageJson } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/roll-ups.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
-import type { Database } from '../database/database.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { csvLine, note, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';

@@ -22,7 +22,6 @@ import {
   type Entry,
   actionLabel,
   ACTION_LABELS,
-  partsOf,
   standaloneLabel,
   changesOf,
 } from '../../audit/audit-texts.ts';

@@ -58,7 +58,7 @@ function Overview({ scope, accountId }: { scope: Scope; accountId: string | null
       ) : (
         <>
           <LastDay reads={reads} isOfAccount={!scope.all} />
-          <Rankings scope={scope} reads={reads} />
+          <Rankings reads={reads} />
         </>
       )}
     </div>
@@ -145,7 +145,7 @@ function LinkedFigure<Data>({ label, note, to, query: { data, error }, text }: L
 }
 
 /** What costs the most, is the slowest, and fails the most. */
-function Rankings({ scope, reads }: { scope: Scope; reads: OverviewReads }) {
+function Rankings({ reads }: { reads: OverviewReads }) {
   const { byKey, byModel, failed, refusals, refusedPath } = reads;
   const spent = (byKey.data?.data ?? [])
     .flatMap(({ key_id: id, key_name: name, cost_usd: cost }) =>
