@@ -164,9 +164,10 @@ async function compare(page: Page): Promise<void> {
 }
 
 async function compareTexts(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Use example texts' }).click();
+  await page.getByLabel('Text 1').fill('The river rises in spring.');
+  await page.getByLabel('Text 2').fill('Der Fluss steigt im Frühling.');
   await page.getByRole('button', { name: 'Compare', exact: true }).click();
-  await page.getByText('Dimensions').waitFor();
+  await page.getByText(/^Cosine /).waitFor();
 }
 
 /** A response with every kind of block. */

@@ -190,7 +190,7 @@ export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
 }
 
 /** An error with a retry button and, for invalid parameters, a reset button. */
-export function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
+function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
   const { change } = useActions();
   const isRunning = useIsRunning();
   const waitMs = useWait(fault.retryAtMs);
@@ -285,7 +285,7 @@ function Numbers({ answer }: { answer: Answer }) {
 }
 
 /** A named value of `Numbers`. */
-export function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
+function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
   return (
     <div className="flex gap-1 whitespace-nowrap" title={title}>
       <dt>{name}</dt>

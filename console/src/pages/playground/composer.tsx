@@ -4,17 +4,8 @@ import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
 import { isApple } from '../../components/shortcut-keys.tsx';
-import { notify } from '../../notify.ts';
 import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import {
-  awaitsResults,
-  canRespond,
-  hasInput,
-  hasTurns,
-  modelsOf,
-  withoutTexts,
-  type Draft,
-} from './draft.ts';
+import { awaitsResults, canRespond, hasInput, hasTurns, modelsOf, type Draft } from './draft.ts';
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
@@ -172,10 +163,10 @@ function SendOrStop({
 }
 
 /** The shortcut that sends, where Enter alone starts a new line. */
-export const SEND_KEYS = isApple ? '⌘ ↵' : 'Ctrl ↵';
+const SEND_KEYS = isApple ? '⌘ ↵' : 'Ctrl ↵';
 
 /** A keyboard shortcut hint, for devices with a keyboard. */
-export function Keys({ children }: { children: string }) {
+function Keys({ children }: { children: string }) {
   return (
     <kbd aria-hidden="true" className="hidden font-sans text-2xs font-normal lg:pointer-fine:inline">
       {children}
@@ -232,21 +223,9 @@ function Starters({ className }: { className: string }) {
   );
 }
 
-interface StorageNoticeProps {
-  /** Whether there are texts to remove. Default: no button to remove them. */
-  hasTexts?: boolean;
-}
-
 /** States where the playground is stored, or that it is not. */
-export function StorageNotice({ hasTexts }: StorageNoticeProps) {
-  const { draft, isStored, storesImages } = usePlayground();
-  const { change } = useActions();
-  const clear = () => {
-    const { texts } = draft;
-    change({ type: 'replace', draft: withoutTexts(draft) });
-    const restore = () => change({ type: 'set', values: { texts } });
-    notify.success('Texts cleared', { label: 'Undo', run: restore });
-  };
+function StorageNotice() {
+  const { isStored, storesImages } = usePlayground();
   return (
     <p className="mt-2 text-2xs text-ink-3">
       {isStored ? (
@@ -261,16 +240,6 @@ export function StorageNotice({ hasTexts }: StorageNoticeProps) {
         <span role="status">
           The images are too large to be stored, and are lost when you close or reload this page.{' '}
         </span>
-      )}
-      {hasTexts !== undefined && (
-        <button
-          type="button"
-          disabled={!hasTexts}
-          onClick={clear}
-          className="rounded font-medium text-ink-2 underline-offset-2 not-disabled:hover:underline disabled:text-ink-3"
-        >
-          Clear
-        </button>
       )}
     </p>
   );

@@ -12,8 +12,6 @@ export interface Draft {
   inputRole: Turn['role'];
   /** Its images, as data URIs. */
   images: readonly string[];
-  /** The texts that are compared, at least two. */
-  texts: readonly string[];
   /** One to `MAX_COLUMNS` side by side. */
   columns: readonly Column[];
   settings: Settings;
@@ -56,7 +54,6 @@ export const EMPTY_DRAFT: Draft = {
   input: '',
   inputRole: 'user',
   images: [],
-  texts: ['', ''],
   columns: [{ model: '', turns: [] }],
   settings: DEFAULTS,
 };
@@ -350,11 +347,6 @@ export function modelsOf({ columns }: Pick<Draft, 'columns'>): string[] {
 /** Returns whether there is a conversation to store. */
 export function hasTurns({ columns }: Pick<Draft, 'columns'>): boolean {
   return columns.some(({ turns }) => turns.length > 0);
-}
-
-/** Removes the texts that are compared. */
-export function withoutTexts(draft: Draft): Draft {
-  return { ...draft, texts: EMPTY_DRAFT.texts };
 }
 
 /** Returns all responses by id. */

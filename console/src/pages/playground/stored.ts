@@ -1,6 +1,5 @@
 import { emptyAnswer, type Answer, type ToolCall } from './answer.ts';
 import { isObject } from '../../format/json.ts';
-import { MAX_TEXTS, MIN_TEXTS } from './compare.ts';
 import { EMPTY_DRAFT, MAX_COLUMNS, type Column, type Draft, type Turn } from './draft.ts';
 import { MAX_STOPS, REASONING_EFFORTS, type Settings, type ToolChoice } from './settings.ts';
 
@@ -58,15 +57,9 @@ export function draftOf(value: unknown): Draft {
     input: textOf(value.input, EMPTY_DRAFT.input),
     inputRole: roleOf(value.inputRole),
     images: imagesOf(value.images),
-    texts: textsOf(value.texts),
     columns: columns.length > 0 ? columns : EMPTY_DRAFT.columns,
     settings: settingsOf(value.settings),
   };
-}
-
-function textsOf(value: unknown): readonly string[] {
-  const texts = Array.isArray(value) ? value.filter((text) => typeof text === 'string') : [];
-  return texts.length < MIN_TEXTS ? EMPTY_DRAFT.texts : texts.slice(0, MAX_TEXTS);
 }
 
 function columnOf(value: unknown): Column[] {
