@@ -251,6 +251,19 @@ describe('the playground', WITH_BROWSER, () => {
     await users.getByText('message 2').waitFor();
   });
 
+  test('a closed column is restored with its model, and a reload changes nothing', async () => {
+    const models = () => page.getByRole('combobox', { name: /^Model \d/ }).allInnerTexts();
+    const before = await models();
+    await page.getByRole('button', { name: 'Close column 1' }).click();
+    const closed = page.getByRole('dialog').filter({ hasText: /messages? removed/ });
+    await closed.getByRole('button', { name: 'Undo' }).click();
+    await page.getByRole('region', { name: 'Conversation 2' }).waitFor();
+    assert.deepEqual(await models(), before);
+    await page.reload();
+    await page.getByRole('region', { name: 'Conversation 2' }).waitFor();
+    assert.deepEqual(await models(), before);
+  });
+
   test('each tab keeps its own input, and a new tab starts a chat with the same models', async () => {
     const other = await stage.operator.context.newPage();
     await other.goto('/playground');

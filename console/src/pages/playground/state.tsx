@@ -232,6 +232,8 @@ function actionsOf(context: ActionContext): Actions {
   /** Replaces the draft. If turns are missing in the new one, offers to restore them. */
   const replace = (draft: Draft, done?: string) => {
     const before = current().draft;
+    const models = modelsOf(draft);
+    if (`${models}` !== `${modelsOf(before)}`) current().changeQuery(modelQuery(models), { replace: true });
     change({ type: 'replace', draft });
     const count = removedTurns(before, draft);
     if (count === 0) return;
@@ -268,18 +270,8 @@ function actionsOf(context: ActionContext): Actions {
       start(rerun(current().draft, turn, text));
     },
     continueFrom: (turn) => start(continued(current().draft, turn)),
-    // These update the URL first, because `useUrl` applies it to the draft.
-    chooseModel: (column, model) => {
-      const models = modelsOf(current().draft);
-      models[column] = model;
-      current().changeQuery(modelQuery(models), { replace: true });
-      change({ type: 'model', column, model });
-    },
-    closeColumn: (column) => {
-      const next = changed(current().draft, { type: 'close', column });
-      current().changeQuery(modelQuery(modelsOf(next)), { replace: true });
-      replace(next);
-    },
+    chooseModel: (column, model) => replace(changed(current().draft, { type: 'model', column, model })),
+    closeColumn: (column) => replace(changed(current().draft, { type: 'close', column })),
     stop: () => live.stop(),
     ...conversationActions(context),
   };
@@ -360,16 +352,16 @@ function modelQuery([first = '', ...others]: readonly string[]): Record<'model' 
 function useUrl({ draft, models, change, isShown }: UrlInput): void {
   const [query] = useQueryState();
   const [model, compare] = [query.get('model'), query.get('compare')];
+  const [first] = modelsOf(draft);
   useEffect(() => {
     if (!isShown) return;
     const wanted = [model, ...(compare?.split(SEPARATOR) ?? [])].slice(0, MAX_COLUMNS);
+    // Only when the URL changes: the actions change the draft and the URL, in any order.
     for (const [column, id] of wanted.entries()) if (id) change({ type: 'model', column, model: id });
-    for (const [column, selected] of draft.columns.entries()) {
-      if (selected.model !== '' || wanted[column]) continue;
-      const used = modelsOf(draft).filter((_, other) => other !== column);
-      change({ type: 'model', column, model: initialModel(models, used) });
-    }
-  }, [model, compare, draft, models, change, isShown]);
+  }, [model, compare, change, isShown]);
+  useEffect(() => {
+    if (isShown && !model && first === '') change({ type: 'model', column: 0, model: initialModel(models) });
+  }, [model, first, models, change, isShown]);
 }
 
 interface UrlInput extends Pick<Playground, 'draft' | 'models'>, Pick<PlaygroundProviderProps, 'isShown'> {
