@@ -10,11 +10,19 @@ import {
 } from '../accounts/accounts.ts';
 import { keyStatus, listKeyPage } from '../accounts/key-table.ts';
 import { everyItem } from '../accounts/page.ts';
+import { readLimits } from '../accounts/plans.ts';
 import { listMembers } from '../accounts/users.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { accountJson } from '../http/api/json.ts';
-import { addLimitOptions, editLimits, editsOf, LIMITS_HELP, type LimitFlags } from './limit-options.ts';
+import {
+  addLimitOptions,
+  describeLimits,
+  editLimits,
+  editsOf,
+  LIMITS_HELP,
+  type LimitFlags,
+} from './limit-options.ts';
 import { commandLineActor, openConfiguredDatabase, loadPlans } from './open.ts';
 import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
@@ -38,7 +46,7 @@ export function register(program: Command): void {
     .action(list);
   accounts
     .command('show')
-    .description('Show an account, its keys and its members.')
+    .description('Show an account, its own limits, its keys and its members.')
     .argument('<account>', 'account ID')
     .option('--json', 'print {"account","keys","members"} as JSON, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} accounts show default`)
@@ -98,10 +106,10 @@ async function list(flags: { json?: true }): Promise<void> {
   if (flags.json) return printJson(accounts.map(accountJson));
   printTable(
     ['ID', 'NAME', 'PLAN', 'STATUS', 'CREATED'],
-    accounts.map(({ id, name, plan, status, created_at: createdAt }) => [
+    accounts.map(({ id, name, plan, limits, status, created_at: createdAt }) => [
       id,
       name,
-      plan ?? '(default)',
+      `${plan ?? '(default)'}${limits === null ? '' : ', own limits'}`,
       status,
       shortTime(createdAt),
     ]),
@@ -128,6 +136,12 @@ async function show(id: string, flags: { json?: true }): Promise<void> {
   }
   print(`${account.id}  ${account.name}`);
   print(`${account.status}, on ${describePlan(account)}, created ${shortTime(account.created_at)}`);
+  const limits = readLimits(account.limits);
+  if (limits !== null) {
+    print(
+      `Own limits: ${limits === undefined ? 'damaged, so its requests are refused' : describeLimits(limits)}`,
+    );
+  }
   print(keys.length === 0 ? 'No keys' : 'Keys:');
   for (const key of keys) print(`  ${key.id}  ${key.name}  ${keyStatus(key, now)}`);
   print(members.length === 0 ? 'No members' : 'Members:');

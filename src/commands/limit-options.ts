@@ -98,3 +98,14 @@ function checked(edit: LimitEdit): LimitEdit {
   const [issue] = error.issues;
   throw new InvalidArgumentError(`${issue?.path.join('.')}: ${issue?.message}.`);
 }
+
+/** Formats limits as `requestsPerMinute 20, usdPerMonth 5; a/b: tokensPerDay 1000`. */
+export function describeLimits({ models = {}, ...all }: PlanLimits): string {
+  const parts = [joinLimits(all), ...Object.entries(models).map(([id, own]) => `${id}: ${joinLimits(own)}`)];
+  return parts.filter((text) => text !== '').join('; ') || 'none';
+}
+
+function joinLimits({ burst = {}, ...limits }: Omit<PlanLimits, 'models'>): string {
+  const bursts = Object.entries(burst).map(([unit, count]) => `burst of ${count} ${unit}`);
+  return [...Object.entries(limits).map(([name, bound]) => `${name} ${bound}`), ...bursts].join(', ');
+}

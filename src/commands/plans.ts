@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { listPlanUsage } from '../accounts/accounts.ts';
-import type { PlanLimits } from '../config/plan.ts';
+import { describeLimits } from './limit-options.ts';
 import { openConfiguredDatabase, loadPlans } from './open.ts';
 import { printJson, printTable } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
@@ -36,15 +36,4 @@ async function list(flags: { json?: true }): Promise<void> {
         : describeLimits(limits),
     ]),
   );
-}
-
-/** Formats limits as `requestsPerMinute 20, usdPerMonth 5; a/b: tokensPerDay 1000`. */
-function describeLimits({ models = {}, ...all }: PlanLimits): string {
-  const parts = [joinLimits(all), ...Object.entries(models).map(([id, own]) => `${id}: ${joinLimits(own)}`)];
-  return parts.filter((text) => text !== '').join('; ') || 'none';
-}
-
-function joinLimits({ burst = {}, ...limits }: Omit<PlanLimits, 'models'>): string {
-  const bursts = Object.entries(burst).map(([unit, count]) => `burst of ${count} ${unit}`);
-  return [...Object.entries(limits).map(([name, bound]) => `${name} ${bound}`), ...bursts].join(', ');
 }

@@ -61,6 +61,12 @@ test('limits of an account are set and removed one by one', async (t) => {
     usd_per_month: '25',
     models: { 'a/b': { tokens_per_day: 5 } },
   });
+  const { stdout } = await run(['accounts', 'show', 'default'], env);
+  assert.match(stdout, /^Own limits: usdPerMonth 25; a\/b: tokensPerDay 5$/m);
+  assert.match(
+    (await run(['accounts', 'list'], env)).stdout,
+    /^default +Default +\(default\), own limits +active /m,
+  );
   assert.deepEqual(await set('--limit', 'tokensPerDay@a/b=none'), { usd_per_month: '25' });
   assert.equal(await set('--budget', 'none'), null);
   const nothing = await run(['accounts', 'set-limits', 'default'], env);
