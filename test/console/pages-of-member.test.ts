@@ -128,6 +128,20 @@ describe('the console as a member', WITH_BROWSER, () => {
     assert.equal(await links(member.page), 0);
   });
 
+  test('the details of a model are measured over the requests that the reader may see', async () => {
+    const measured = async (page: Page) => {
+      await page.goto(`/models?model=${MODEL}`);
+      const section = page.getByRole('dialog', { name: MODEL }).getByRole('region', { name: 'Measured' });
+      await section.getByText('Last 7 days').waitFor();
+      return section;
+    };
+    await (await measured(stage.operator.page)).getByText('1, 0% failed').first().waitFor();
+    await stage.operator.page.getByText('Median of the latest request').waitFor();
+    await (await measured(member.page)).getByText('No requests').first().waitFor();
+    await member.page.getByRole('dialog').getByRole('button', { name: 'Connect' }).waitFor();
+    assert.equal(await member.page.getByRole('button', { name: 'Make default' }).count(), 0);
+  });
+
   for (const [path, complete, ...names] of ACTIONS) {
     test(`${path} offers no action of operators`, async () => {
       const controls = async (page: Page) => {

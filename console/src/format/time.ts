@@ -114,3 +114,7 @@ export function wait(ms: number): string {
   const seconds = Math.ceil(ms / 1000);
   return seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
 }
+
+/** Returns the milliseconds between two times; null: one of them is unknown. */
+export const between = (from: string | null, to: string | null): number | null =>
+  from === null || to === null ? null : Math.max(0, Date.parse(to) - Date.parse(from));

@@ -2,10 +2,10 @@ import { ModelName } from '../components/model-name.tsx';
 import type { Column } from '../components/table.tsx';
 import { exactMoney, moneyColumn } from '../format/money.ts';
 import { whole } from '../format/number.ts';
-import { dateTime, duration, logTime, utc } from '../format/time.ts';
+import { between, dateTime, duration, logTime, utc } from '../format/time.ts';
 import { Link } from '../components/link.tsx';
 import { NOTES } from './notes.ts';
-import { between, outcomeOf, RequestStatus, type Request } from './outcome.tsx';
+import { outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface LogOptions {
   /** The requests may belong to several accounts. */

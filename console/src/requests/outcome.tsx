@@ -72,7 +72,3 @@ export function RequestStatus({ request }: { request: Request }) {
 
 /** Returns whether a request asks for embeddings, which have no completion. */
 export const isForEmbeddings = ({ endpoint }: Request): boolean => endpoint === 'embeddings';
-
-/** Returns the milliseconds between two times; null: one of them is unknown. */
-export const between = (from: string | null, to: string | null): number | null =>
-  from === null || to === null ? null : Math.max(0, Date.parse(to) - Date.parse(from));

@@ -21,12 +21,12 @@ interface ModelCardProps {
   /** Time of the data, Unix milliseconds. */
   atMs: number;
   onCode: () => void;
-  /** Opens the details, for operators. */
-  onManage: () => void;
+  /** Opens the details. */
+  onOpen: () => void;
 }
 
 /** A model: properties, prices and status, with links to code and playground if its definition is valid. */
-export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardProps) {
+export function ModelCard({ model, models, atMs, onCode, onOpen }: ModelCardProps) {
   const { user } = useSession();
   const slash = model.id.indexOf('/');
   return (
@@ -59,16 +59,14 @@ export function ModelCard({ model, models, atMs, onCode, onManage }: ModelCardPr
       <footer className="mt-auto flex flex-wrap items-center justify-between gap-3 border-t border-line px-4 py-3 sm:px-5">
         <Load model={model} />
         <span className="flex flex-wrap gap-2">
-          {user.operator && (
-            <Button
-              size="small"
-              icon={<Settings2 className="size-3.5" aria-hidden="true" />}
-              aria-label={`Manage ${model.id}`}
-              onClick={onManage}
-            >
-              Manage
-            </Button>
-          )}
+          <Button
+            size="small"
+            icon={<Settings2 className="size-3.5" aria-hidden="true" />}
+            aria-label={`${user.operator ? 'Manage' : 'Details of'} ${model.id}`}
+            onClick={onOpen}
+          >
+            {user.operator ? 'Manage' : 'Details'}
+          </Button>
           {!model.invalid && (
             <>
               <Button

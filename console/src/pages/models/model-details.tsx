@@ -8,9 +8,9 @@ import { bytes, whole } from '../../format/number.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
-/** The details of a model for operators. */
-export function ModelDetails({ model }: { model: Model }) {
-  return <DetailList details={detailsOf(model)} />;
+/** The details of a model. Operators see where it comes from too. */
+export function ModelDetails({ model, isOperator }: { model: Model; isOperator: boolean }) {
+  return <DetailList details={[...detailsOf(model), ...(isOperator ? originOf(model) : [])]} />;
 }
 
 function detailsOf(model: Model) {
@@ -20,6 +20,19 @@ function detailsOf(model: Model) {
     { label: 'State', value: <StateBadge status={model} /> },
     ...(modality === null ? [] : [{ label: 'Modality', value: modality }]),
     { label: 'Default model', value: model.is_default ? <Badge tone="accent">Default</Badge> : 'No' },
+    {
+      label: 'Context length',
+      value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
+    },
+    ...(model.invalid ? [] : pricesOf(model)),
+    { label: 'Quantization', value: model.quantization ?? '—' },
+    { label: 'Aliases', value: model.aliases.length === 0 ? 'None' : model.aliases.join(', ') },
+  ];
+}
+
+/** What only operators get. */
+function originOf(model: Model) {
+  return [
     { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },
     {
       label: 'Source',
@@ -31,11 +44,6 @@ function detailsOf(model: Model) {
         'Other servers'
       ),
     },
-    {
-      label: 'Context length',
-      value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
-    },
-    ...(model.invalid ? [] : pricesOf(model)),
     ...(model.embedded
       ? [
           { label: 'File', value: fileText(model) },
@@ -46,9 +54,7 @@ function detailsOf(model: Model) {
           },
         ]
       : []),
-    { label: 'Quantization', value: model.quantization ?? '—' },
     { label: 'License', value: model.license ?? '—' },
-    { label: 'Aliases', value: model.aliases.length === 0 ? 'None' : model.aliases.join(', ') },
   ];
 }
 

@@ -4,12 +4,16 @@ import { Button, ButtonLink } from '../../components/button.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
+import { openConnect } from '../../connect/open-connect.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
+import { useScope, type Scope } from '../../state/scope.ts';
+import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { ModelActivity } from './model-activity.tsx';
 import { ModelDetails } from './model-details.tsx';
 import { NEW_SERVER, offerChange, offerDraftOf, offerOf, serverOf, type ServerDraft } from './model-draft.ts';
 import { KeepField, OfferFields, ServerFields } from './model-forms.tsx';
+import { ModelMeasured } from './model-measured.tsx';
 import { ModelReplicas } from './model-replicas.tsx';
 import { playgroundWith } from './playground-link.ts';
 import { removeModel, unloadModel } from './remove-model.tsx';
@@ -26,9 +30,12 @@ interface ModelDialogProps {
   onClose: () => void;
 }
 
-/** A drawer with one model, for operators: its details, and the actions on it. */
+/** A drawer with one model: its details, what was measured, and for operators the actions on it. */
 export default function ModelDialog({ model, models, atMs, onClose }: ModelDialogProps) {
-  const [mode, setMode] = useMode(model);
+  const { user } = useSession();
+  const own = useScope();
+  const scope: Scope = user.operator ? { account: null, all: true, query: {} } : own;
+  const [mode, setMode] = useMode(user.operator ? model : null);
   const view = () => setMode('view');
   return (
     <Dialog
@@ -41,13 +48,16 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
       {model !== null && (
         <div className="space-y-5">
           <ModelActivity model={model} models={models} atMs={atMs} />
-          {model.origin === 'file' && (
+          {user.operator && model.origin === 'file' && (
             <Notice title="Defined in the configuration file">
               To change or remove the model, edit the file and restart the service.
             </Notice>
           )}
-          <ModelDetails model={model} />
-          {!model.embedded && !model.invalid && (
+          <ModelDetails model={model} isOperator={user.operator} />
+          {!model.invalid && (scope.all || scope.account !== null) && (
+            <ModelMeasured id={model.id} scope={scope} />
+          )}
+          {user.operator && !model.embedded && !model.invalid && (
             <ModelReplicas model={model} onAdd={() => setMode('replica')} />
           )}
         </div>
@@ -134,11 +144,13 @@ interface ActionsProps {
 }
 
 function Actions({ model, onRemoved, onEdit }: ActionsProps) {
+  const { user } = useSession();
   const { id, state } = model;
   const isAdded = model.origin === 'added';
   const remove = async () => {
     if (await removeModel(model)) onRemoved();
   };
+  if (!user.operator) return <Uses model={model} />;
   return (
     <>
       {isAdded && (
@@ -159,7 +171,16 @@ function Actions({ model, onRemoved, onEdit }: ActionsProps) {
         </Button>
       )}
       {isAdded && !model.invalid && <Button onClick={onEdit}>Edit</Button>}
-      {state === 'ready' && (
+      <Uses model={model} />
+    </>
+  );
+}
+
+function Uses({ model }: { model: Model }) {
+  return (
+    <>
+      {!model.invalid && <Button onClick={() => openConnect({ model: model.id })}>Connect</Button>}
+      {model.state === 'ready' && (
         <ButtonLink kind="primary" to={playgroundWith(model)}>
           Try in playground
         </ButtonLink>

@@ -54,7 +54,7 @@ export default function ModelsPage() {
   const isTable = layout === 'table' && (models?.length ?? 0) > 1;
   const managed = query.get('model');
   const adding = query.get('add');
-  const wasManaged = useWasTrue(user.operator && managed !== null);
+  const wasManaged = useWasTrue(managed !== null);
   const opening = useOpening(managed);
   const searchField = (
     <SearchField
@@ -149,14 +149,14 @@ function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) 
     <NoModels search={models.length === 0 ? '' : search} add={add} onClear={() => change({ q: null })} />
   );
   const onCode = ({ id }: Model) => openConnect({ model: id });
-  const onManage = ({ id }: Model) => change({ model: id });
+  const onOpen = ({ id }: Model) => change({ model: id });
   if (isTable) {
     return (
       <Card flush>
         <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line p-3 sm:px-5">
           {searchField}
         </div>
-        {none || <ModelsTable models={shown} onCode={onCode} onManage={user.operator ? onManage : null} />}
+        {none || <ModelsTable models={shown} isOperator={user.operator} {...{ onCode, onOpen }} />}
       </Card>
     );
   }
@@ -170,7 +170,7 @@ function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) 
             models={models}
             atMs={atMs}
             onCode={() => onCode(model)}
-            onManage={() => onManage(model)}
+            onOpen={() => onOpen(model)}
           />
         </li>
       ))}

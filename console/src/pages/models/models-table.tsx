@@ -18,8 +18,9 @@ type Model = ItemOf<'listServedModels'>;
 interface ModelsTableProps {
   models: readonly Model[];
   onCode: (model: Model) => void;
-  /** Opens the details; null: the user is not an operator. */
-  onManage: ((model: Model) => void) | null;
+  /** Opens the details. */
+  onOpen: (model: Model) => void;
+  isOperator: boolean;
 }
 
 /** The table of models. */
@@ -33,7 +34,7 @@ export function ModelsTable(props: ModelsTableProps) {
         columns={modelColumns(props)}
         rows={props.models}
         keyOf={({ id }) => id}
-        onOpen={props.onManage ?? props.onCode}
+        onOpen={props.onOpen}
       />
       <p className="border-t border-line px-4 py-4 text-xs text-ink-3 sm:px-5">
         Prices are in USD per million tokens.
@@ -42,8 +43,8 @@ export function ModelsTable(props: ModelsTableProps) {
   );
 }
 
-function modelColumns({ models, onCode, onManage }: ModelsTableProps): Column<Model>[] {
-  const open = onManage ?? onCode;
+function modelColumns(props: ModelsTableProps): Column<Model>[] {
+  const { models, onOpen, isOperator } = props;
   const hasDefault = models.length > 1;
   return [
     {
@@ -56,7 +57,7 @@ function modelColumns({ models, onCode, onManage }: ModelsTableProps): Column<Mo
           <span className="flex items-center gap-2">
             <button
               type="button"
-              onClick={() => open(model)}
+              onClick={() => onOpen(model)}
               className="min-w-0 rounded-sm text-left font-medium hover:underline"
             >
               <ModelName id={model.id} />
@@ -98,7 +99,7 @@ function modelColumns({ models, onCode, onManage }: ModelsTableProps): Column<Mo
     price(models, { name: 'completion', heading: 'Completion', from: 'md' }, (model) =>
       returnsEmbeddings(model) ? null : model.pricing.completion,
     ),
-    ...(onManage === null ? [] : OPERATOR_COLUMNS),
+    ...(isOperator ? OPERATOR_COLUMNS : []),
     number({ name: 'running', heading: 'In flight', from: 'xl' }, ({ in_flight: running }) => running),
     number({ name: 'waiting', heading: 'Waiting', from: 'chosen' }, ({ waiting }) => waiting),
     {
@@ -113,7 +114,7 @@ function modelColumns({ models, onCode, onManage }: ModelsTableProps): Column<Mo
       name: 'actions',
       heading: 'Actions',
       isControl: true,
-      cell: (model) => <Actions {...{ model, onCode, onManage }} />,
+      cell: (model) => <Actions model={model} {...props} />,
     },
   ];
 }
@@ -167,12 +168,7 @@ const OPERATOR_COLUMNS: readonly Column<Model>[] = [
   text({ name: 'license', heading: 'License', from: 'chosen' }, ({ license }) => license),
 ];
 
-function Actions({
-  model,
-  onCode,
-  onManage,
-}: { model: Model } & Pick<ModelsTableProps, 'onCode' | 'onManage'>) {
-  if (model.invalid && onManage === null) return null;
+function Actions({ model, onCode, onOpen, isOperator }: { model: Model } & Omit<ModelsTableProps, 'models'>) {
   return (
     <Menu
       trigger={
@@ -181,11 +177,9 @@ function Actions({
         </IconButton>
       }
     >
-      {onManage !== null && (
-        <MenuItem icon={<Settings2 />} onClick={() => onManage(model)}>
-          Manage
-        </MenuItem>
-      )}
+      <MenuItem icon={<Settings2 />} onClick={() => onOpen(model)}>
+        {isOperator ? 'Manage' : 'Details'}
+      </MenuItem>
       {!model.invalid && (
         <>
           <MenuItem icon={<Code2 />} onClick={() => onCode(model)}>

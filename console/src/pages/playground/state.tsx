@@ -232,8 +232,9 @@ function actionsOf(context: ActionContext): Actions {
   /** Replaces the draft. If turns are missing in the new one, offers to restore them. */
   const replace = (draft: Draft, done?: string) => {
     const before = current().draft;
-    const models = modelsOf(draft);
-    if (`${models}` !== `${modelsOf(before)}`) current().changeQuery(modelQuery(models), { replace: true });
+    const query = modelQuery(modelsOf(draft));
+    const { model, compare } = modelQuery(modelsOf(before));
+    if (query.model !== model || query.compare !== compare) current().changeQuery(query, { replace: true });
     change({ type: 'replace', draft });
     const count = removedTurns(before, draft);
     if (count === 0) return;

@@ -1,8 +1,8 @@
 import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { oneDecimal, whole } from '../../format/number.ts';
-import { duration, wait } from '../../format/time.ts';
-import { between, isForEmbeddings, type Request } from '../../requests/outcome.tsx';
+import { between, duration, wait } from '../../format/time.ts';
+import { isForEmbeddings, type Request } from '../../requests/outcome.tsx';
 import { ReceiptSection } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
