@@ -34,7 +34,8 @@ export interface KeyBounds {
 /**
  * Creates a key and stores its hash; only the result contains the key itself. Rejects with a `ServiceError`
  * `invalid_value` (param `name`, `allowed_models`, `tags` or, for a playground key without one, `expires_at`), `not_found` or `conflict` (param `account_id`),
- * `too_many_keys` or, beyond `bounds`, `conflict`, or a `DatabaseError`.
+ * `too_many_keys` or, beyond `bounds`, `conflict`, `sign_in_required` if the session or key that creates a playground key has ended, or a
+ * `DatabaseError`.
  */
 export async function createKey(
   database: Database,
@@ -62,7 +63,10 @@ export async function createKey(
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
   const record = await database.kysely.transaction().execute(async (transaction) => {
+    if (purpose === 'playground') await assertAuthor(database, transaction, by);
     await assertAccountOpen(database, transaction, accountId);
+    if (newKey.sessionId !== undefined)
+      await assertSignedIn(database, transaction, newKey.sessionId, accountId);
     if (bounds !== null) {
       await assertRate(transaction, accountId, bounds, row.created_at);
       await assertRoom(transaction, accountId, bounds, row.created_at);
@@ -494,6 +498,54 @@ async function lockKey(
     );
   }
   return rows[0] ?? null;
+}
+
+/**
+ * Locks the user or key that creates a playground key: whatever ends these, and with them their playground keys, waits for
+ * the new one, or is found here. Before the account, as when users are deleted and keys renewed, to avoid deadlocks.
+ */
+async function assertAuthor(
+  database: Database,
+  transaction: Transaction<Schema>,
+  { id: author }: Actor,
+): Promise<void> {
+  const [kind, id = ''] = author.split(':');
+  if (kind !== 'user' && kind !== 'key') return;
+  const row = await transaction
+    .selectFrom(kind === 'user' ? 'users' : 'keys')
+    .select('id')
+    .where('id', '=', id)
+    .$if(kind === 'key', (query) => query.where(sql<boolean>`revoked_at is null`))
+    .$if(database.location.kind === 'postgres', (query) => query.forShare())
+    .executeTakeFirst();
+  if (row === undefined) throw new ServiceError('sign_in_required', 'This session or key has ended.');
+}
+
+/** Locks the session, which must not have ended, and whose user must still have access to the account. */
+async function assertSignedIn(
+  database: Database,
+  transaction: Transaction<Schema>,
+  id: string,
+  accountId: string,
+): Promise<void> {
+  const session = await transaction
+    .selectFrom('sessions')
+    .select('user_id')
+    .where('id', '=', id)
+    .$if(database.location.kind === 'postgres', (query) => query.forShare())
+    .executeTakeFirst();
+  if (session === undefined) throw new ServiceError('sign_in_required', 'This session has ended.');
+  const { user_id: userId } = session;
+  const access = await transaction
+    .selectFrom('users')
+    .leftJoin('memberships', (join) =>
+      join.onRef('memberships.user_id', '=', 'users.id').on('memberships.account_id', '=', accountId),
+    )
+    .select(['users.operator', 'memberships.role'])
+    .where('users.id', '=', userId)
+    .executeTakeFirst();
+  if (access?.operator === 1 || (access?.role ?? null) !== null) return;
+  throw new ServiceError('not_found', 'This account does not exist.', { param: 'account_id' });
 }
 
 /** Locks the account, so that keys that are created or renewed at the same time are counted. */

@@ -78,7 +78,8 @@ export function openAuth(options: AuthOptions) {
       minPasswordLength: 10,
       // In UTF-16 code units. The API allows 128 characters of one or two code units each.
       maxPasswordLength: 256,
-      revokeSessionsOnPasswordReset: true,
+      // `onPasswordReset` ends the sessions with their playground keys.
+      revokeSessionsOnPasswordReset: false,
       resetPasswordTokenExpiresIn: RESET_MS / 1000,
       // Not awaited, because the response time would reveal whether a user exists.
       sendResetPassword: async ({ user, token }) => options.sendResetToken(user, token),

@@ -10,7 +10,7 @@ import { Secret } from '../support/secret.ts';
 import { Attempts } from './attempts.ts';
 import type { Auth } from './auth.ts';
 import { Mailer, resetEmail } from './mailer.ts';
-import { endPresentedSession, presentedSession, type UserSession } from './sessions.ts';
+import { endPresentedSession, endSessions, presentedSession, type UserSession } from './sessions.ts';
 import { confirmAddress } from './confirm-address.ts';
 import { PASSWORD, SCRYPT, type PasswordHasher } from './password.ts';
 import { authHeaders, type BrowserRequest } from './browser-request.ts';
@@ -164,12 +164,13 @@ async function recordProvider(
   await appendAudit(transaction, by, { action: 'user.add_provider', subject: by.id, detail: { provider } });
 }
 
-/** Records that the user has set a password by a reset link, which verifies the email address. */
+/** Records that the user has set a password by a reset link, which verifies the email address and ends all sessions. */
 async function recordPasswordReset(database: Database, userId: string): Promise<void> {
   const subject = `user:${userId}`;
   const by = { id: subject, ip: null };
   await database.kysely.transaction().execute(async (transaction) => {
     await confirmAddress(database, transaction, userId, PASSWORD, by);
+    await endSessions(database, transaction, userId, 'all', by);
     await appendAudit(transaction, by, {
       action: 'user.change_password',
       subject,

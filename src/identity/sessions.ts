@@ -16,6 +16,8 @@ export interface UserSession {
   id: string;
   /** Unix milliseconds. */
   signedInAt: number;
+  /** Unix milliseconds, if it is used until then. */
+  expiresAt: number;
   user: {
     id: string;
     name: string;
@@ -56,6 +58,7 @@ export async function presentedSession(
       'sessions.pending',
       'sessions.created_at',
       'sessions.last_active_at',
+      'sessions.expires_at',
     ])
     .where('token_hash', '=', hashToken(token))
     .where('expires_at', '>', now)
@@ -75,6 +78,7 @@ export async function presentedSession(
     session: {
       id: row.session_id,
       signedInAt: row.created_at,
+      expiresAt: row.expires_at,
       user: {
         id: row.id,
         name: row.name,

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { listAudit, type Actor } from '../../src/accounts/audit.ts';
@@ -24,7 +25,9 @@ import { KeyStore } from '../../src/accounts/keys.ts';
 import { setOperator, createUser, deleteUser, removeMember, setMember } from '../../src/accounts/users.ts';
 import { everyItem, type PageQuery } from '../../src/accounts/page.ts';
 import { ServiceError } from '../../src/core/errors.ts';
+import type { Database } from '../../src/database/database.ts';
 import { keyJson } from '../../src/http/api/json.ts';
+import { endSessions } from '../../src/identity/sessions.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { testDatabases } from '../support/servers.ts';
 import { refused } from './refused.ts';
@@ -120,11 +123,53 @@ for (const kind of testDatabases()) {
       }
     });
 
+    test('no playground key survives what ends its session, user, membership or author key meanwhile', async () => {
+      await using database = await kind.open();
+      const { id: accountId } = await createAccount(database, { name: 'acme' }, by);
+      const expiresAt = Date.now() + 60_000;
+      const end: Record<string, (userId: string, sessionId: string, keyId: string) => Promise<unknown>> = {
+        session: (userId, id) =>
+          database.kysely
+            .transaction()
+            .execute((transaction) => endSessions(database, transaction, userId, { id }, by)),
+        user: (userId) => deleteUser(database, userId, by),
+        membership: (userId) => removeMember(database, { accountId, userId }, by),
+        key: (_userId, _sessionId, keyId) => revokeKey(database, keyId, by),
+      };
+      for (const [what, ends] of Object.entries(end)) {
+        const email = `${what}@example.com`;
+        const { id: userId } = await createUser(database, { name: 'Zoë', email }, by);
+        await setMember(database, { accountId, userId, role: 'member' }, by);
+        const sessionId = await signIn(database, userId);
+        const author = await createKey(database, { name: what, kind: 'admin' }, by);
+        const ofKey = what === 'key';
+        const create = () =>
+          createKey(
+            database,
+            { name: what, purpose: 'playground', accountId, expiresAt, ...(!ofKey && { sessionId }) },
+            { id: ofKey ? `key:${author.record.id}` : `user:${userId}`, ip: null },
+          );
+        const created = Array.from({ length: 8 }, create);
+        const ended = ends(userId, sessionId, author.record.id);
+        created.push(...Array.from({ length: 8 }, create));
+        await Promise.all([ended, Promise.allSettled(created)]);
+        const { items } = await listKeyPage(database, { accountId, purpose: 'playground' }, { limit: 1000 });
+        const live = items.filter((key) => key.name === what && keyStatus(key, Date.now()) === 'live');
+        assert.equal(live.length, 0, what);
+        await assert.rejects(
+          create(),
+          what === 'membership' ? refused('not_found', 'account_id') : { code: 'sign_in_required' },
+        );
+      }
+    });
+
     test('a key that is revoked while its session ends is revoked once', async () => {
       await using database = await kind.open();
+      const { id: userId } = await createUser(database, { name: 'Zoë', email: 'zoe@example.com' }, by);
+      await setMember(database, { accountId: 'default', userId, role: 'member' }, by);
       const expiresAt = Date.now() + 60_000;
       for (let round = 0; round < 3; round++) {
-        const sessionId = `session ${round}`;
+        const sessionId = await signIn(database, userId);
         const keys = await Promise.all(
           Array.from({ length: 20 }, (_, count) =>
             createKey(database, { name: `${count}`, purpose: 'playground', sessionId, expiresAt }, by),
@@ -671,4 +716,23 @@ for (const kind of testDatabases()) {
       }
     });
   });
+}
+
+/** Inserts a session of a user. Resolves to its ID. */
+async function signIn({ kysely }: Database, userId: string): Promise<string> {
+  const [id, now] = [randomUUID(), Date.now()];
+  const times = { created_at: now, last_active_at: now, expires_at: now + 60_000 };
+  await kysely
+    .insertInto('sessions')
+    .values({
+      id,
+      user_id: userId,
+      token_hash: randomBytes(32).toString('hex'),
+      pending: 0,
+      ip: null,
+      user_agent: null,
+      ...times,
+    })
+    .execute();
+  return id;
 }

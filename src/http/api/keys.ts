@@ -112,7 +112,7 @@ export const keyEndpoints = endpoints(keyOperations, {
   createPlaygroundKey: {
     account: accountInBody,
     handle: async ({ database, context, principal, actor, body }) => {
-      const expiresAt = Date.now() + PLAYGROUND_MS;
+      const expiresAt = Math.min(Date.now() + PLAYGROUND_MS, principal.session?.expiresAt ?? Infinity);
       const { key, record } = await createKey(
         database,
         {

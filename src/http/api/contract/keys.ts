@@ -117,7 +117,7 @@ export const keyOperations = operations({
       'CreatedKey',
       z.object({ ...keyFields, key: z.string().describe('The secret key, `sk-sluice-…`.') }),
     ),
-    errors: ['not_found', 'conflict', 'too_many_keys'],
+    errors: ['not_found', 'conflict', 'too_many_keys', 'sign_in_required'],
   },
   getKey: {
     route: 'GET /api/keys/{id}',
