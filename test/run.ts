@@ -16,8 +16,8 @@ import { removeLeftBehind } from './support/left-behind.ts';
 import { ROOT } from './reached.ts';
 import { sharesProcess, shareProcesses } from './shared-process.ts';
 
-/** Memory of a test file with its services, engines and browser pages. */
-const FILE_BYTES = 400 * 2 ** 20;
+/** Memory of a process of tests with its services, engines and browser pages: the largest, with many files, has 900 MB. */
+const FILE_BYTES = 700 * 2 ** 20;
 
 /** Exceeds the number of cores of small machines, because files spend much time waiting for browsers and servers. */
 const FILES_AT_ONCE = Math.max(

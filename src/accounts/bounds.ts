@@ -36,8 +36,10 @@ export const NAME = new RegExp(
   'u',
 );
 
+/** What separates and quotes addresses in a list, or is hidden, is no part of one. */
+const ADDRESS_PART = `[^\\s@,;:<>()"\\[\\]\\\\${HIDDEN_CHARACTERS}]+`;
 /** A minimal check of an email address. Spaces around it are accepted, and are removed by `checkedEmail`. */
-export const EMAIL = new RegExp(`^ *[^\\s@${HIDDEN_CHARACTERS}]+@[^\\s@${HIDDEN_CHARACTERS}]+ *$`, 'u');
+export const EMAIL = new RegExp(`^ *${ADDRESS_PART}@${ADDRESS_PART} *$`, 'u');
 
 /** An ID in a path, query or body. */
 export const ID = /^[A-Za-z0-9_-]{1,64}$/;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigFile } from '../config/schema.ts';
-import type { PlanLimits } from '../config/plan.ts';
+import { limitsSchema, type PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import type { Log } from '../support/log.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
@@ -60,7 +60,8 @@ export class Plans {
     let merged = this.#own.get(own);
     if (merged?.base !== base) {
       const models = { ...base.limits.models, ...own.models };
-      merged = { base, plan: { ...base, limits: { ...base.limits, ...own, models } } };
+      const burst = own.burst && { burst: { ...base.limits.burst, ...own.burst } };
+      merged = { base, plan: { ...base, limits: { ...base.limits, ...own, ...burst, models } } };
       this.#own.set(own, merged);
     }
     return merged.plan;
@@ -101,8 +102,7 @@ export function parsedJson<Value>(
   }
 }
 
-const isLimits = (value: unknown): value is PlanLimits =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isLimits = (value: unknown): value is PlanLimits => limitsSchema.safeParse(value).success;
 
 /** Logs a warning for each account that is not closed and whose plan is missing from the configuration, up to 100. */
 export async function warnAboutMissingPlans(database: Database, plans: Plans, log: Log): Promise<void> {

@@ -56,7 +56,7 @@ export function budgetsOf(
       const configured = limits[limit];
       if (configured === undefined || window === 'minute' || window === 'running') return [];
       const bound = typeof configured === 'string' ? nanoOfUsd(configured) : configured;
-      if (used < FIRST_SHARE * bound) return [];
+      if (used === 0 || used < FIRST_SHARE * bound) return [];
       const { fromMs, toMs } = periodAround(window, now);
       const period = new Date(fromMs).toISOString().slice(0, window === 'month' ? 7 : 10);
       const text = (amount: number) =>
@@ -65,7 +65,8 @@ export function budgetsOf(
       return [
         conditionOf(
           used >= bound ? 'budget_100' : 'budget_80',
-          `${account.id}:${limit}:${model ?? ''}:${period}`,
+          // A new limit can be reached again.
+          `${account.id}:${limit}:${model ?? ''}:${period}:${configured}`,
           {
             accountName: account.name,
             budget: model === null ? budget : `${budget} for ${model}`,

@@ -128,14 +128,14 @@ function ownersChannel(
       const account = accountOfBudget(message.alert?.condition ?? '');
       const addresses = account === null ? [] : await ownerAddresses(account);
       if (addresses.length === 0) return;
-      await deliver(mailer, addresses.join(', '), message, `${publicUrl()}/usage?account=${account}`, stop);
+      await deliver(mailer, addresses, message, `${publicUrl()}/usage?account=${account}`, stop);
     },
   };
 }
 
 async function deliver(
   mailer: Mailer,
-  to: string,
+  to: string | readonly string[],
   message: Message,
   link: string,
   stop: AbortSignal,

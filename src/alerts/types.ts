@@ -35,7 +35,7 @@ const row = <Facts>(type: AlertType<Facts>): AlertType<Facts> => type;
 const ROWS = {
   budget_80: row<BudgetFacts>({
     severity: 'warning',
-    description: 'An account has used 80% of a limit per day or month. Once per period.',
+    description: 'An account has used 80% of a limit per day or month. Once per period and limit.',
     sendsResolved: false,
     once: true,
     title: ({ accountName, percent, budget }) => `${accountName} has used ${percent}% of its ${budget}`,
@@ -44,7 +44,7 @@ const ROWS = {
   }),
   budget_100: row<BudgetFacts>({
     severity: 'critical',
-    description: 'An account has used up a limit per day or month. Once per period.',
+    description: 'An account has used up a limit per day or month. Once per period and limit.',
     sendsResolved: false,
     once: true,
     title: ({ accountName, budget }) => `${accountName} has used up its ${budget}`,

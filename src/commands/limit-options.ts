@@ -1,6 +1,8 @@
 import { InvalidArgumentError, type Command } from 'commander';
+import { MAX_MODELS } from '../accounts/bounds.ts';
 import { KINDS } from '../accounts/limits/kinds.ts';
 import { limitFields, limitsSchema, modelId, type PlanLimits } from '../config/plan.ts';
+import { ServiceError } from '../core/errors.ts';
 
 /** A change of one limit, from `--limit` or `--budget`. */
 export interface LimitEdit {
@@ -64,6 +66,8 @@ export function parseBudget(text: string): LimitEdit {
 export function editLimits(current: PlanLimits | null, edits: readonly LimitEdit[]): PlanLimits | null {
   const limits: Tree = structuredClone(current ?? {});
   for (const { path, value } of edits) setAt(limits, path, value);
+  if (Object.keys((limits.models as Tree | undefined) ?? {}).length > MAX_MODELS)
+    throw new ServiceError('invalid_value', `Limits are for at most ${MAX_MODELS} models.`);
   return Object.keys(limits).length === 0 ? null : limitsSchema.parse(limits);
 }
 

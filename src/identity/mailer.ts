@@ -38,7 +38,7 @@ export class Mailer implements AsyncDisposable {
    * each response, because a server that has the email may deliver it even after the sender has given up
    * (https://www.rfc-editor.org/rfc/rfc5321#section-4.5.3.2.6).
    */
-  async deliver({ id, ...email }: Email, signal?: AbortSignal): Promise<void> {
+  async deliver({ id, to, ...email }: Email, signal?: AbortSignal): Promise<void> {
     this.#transport ??= this.#open();
     const { from } = this.#smtp;
     const [, domain] = /@([^\s<>]+)>?$/.exec(from) ?? [];
@@ -47,6 +47,8 @@ export class Mailer implements AsyncDisposable {
     ).sendMail({
       from,
       ...email,
+      // Not a text, in which an address could name others.
+      to: [to].flat().map((address) => ({ name: '', address })),
       ...(id !== undefined && domain !== undefined && { messageId: `<${id}@${domain}>` }),
       signal: signal ?? this.#stop.signal,
     });
@@ -91,7 +93,8 @@ function isThisMachine(host: string): boolean {
 export interface Email {
   /** Identifies the email if it is sent again, so that its receiver can ignore it. */
   id?: string;
-  to: string;
+  /** One address, or several, whose owners see each other. */
+  to: string | readonly string[];
   subject: string;
   text: string;
 }

@@ -22,6 +22,38 @@ const plans = new Plans({ plans: { free: {}, standard: {} }, defaultPlan: 'stand
 const plan = (name: string) => findPlan(plans, name);
 const by: Actor = { id: 'key:key_1', ip: '203.0.113.7' };
 
+test('own limits take the place of single limits of the plan, also of its bursts', () => {
+  const burst = { requests: 2, tokens: 77 };
+  const limited = new Plans({ plans: { a: { tokensPerMinute: 1000, burst } }, defaultPlan: 'a' });
+  const merged = limited.of(null, { burst: { requests: 5 } });
+  assert.deepEqual(merged?.limits.burst, { requests: 5, tokens: 77 });
+  assert.equal(merged?.limits.tokensPerMinute, 1000);
+});
+
+test('a page of accounts with large limits has fewer, and the pages are all of them', async () => {
+  for (const kind of testDatabases()) {
+    await using database = await kind.open();
+    const models = Object.fromEntries(
+      Array.from({ length: 100 }, (_, index) => [`acme/${'m'.repeat(150)}-${index}`, { tokensPerDay: 5 }]),
+    );
+    const by = { id: 'cli:zoe', ip: null };
+    for (let count = 0; count < 60; count++) {
+      const { id } = await createAccount(database, { name: `${count}` }, by);
+      await changeAccount(database, id, { limits: () => ({ models }) }, by);
+    }
+    const first = await listAccounts(database, { limit: 1000 });
+    assert.ok(first.items.length < 60 && first.nextCursor !== null, `${first.items.length}`);
+    const all = await Array.fromAsync(everyItem((page) => listAccounts(database, page)));
+    assert.equal(new Set(all.map(({ id }) => id)).size, 61);
+  }
+});
+
+test('limits with values of another type are damaged', () => {
+  for (const text of ['{"requestsPerMinute":"x"}', '{"burst":3}', '[]', '{', '{"unknown":1}'])
+    assert.equal(readLimits(text), undefined, text);
+  assert.deepEqual(readLimits('{"requestsPerMinute":5}'), { requestsPerMinute: 5 });
+});
+
 test('limits of an account take the place of those of its plan, by name and by model', () => {
   const free = { tokensPerDay: 5, usdPerMonth: '1', models: { 'a/b': { tokensPerDay: 1 }, 'a/c': {} } };
   const file = { plans: { free, standard: {} }, defaultPlan: 'standard' };

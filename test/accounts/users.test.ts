@@ -30,7 +30,19 @@ for (const kind of testDatabases()) {
       for (const email of ['zoe@example.com', 'ZOE@EXAMPLE.COM']) {
         await assert.rejects(createUser(database, { name: 'a', email }, by), refused('conflict', 'email'));
       }
-      for (const email of ['', 'zoe', '@', 'a@b c', 'a\n@b', 'a@b@c']) {
+      for (const email of [
+        '',
+        'zoe',
+        '@',
+        'a@b c',
+        'a\n@b',
+        'a@b@c',
+        'x,y@b',
+        'a"b@c',
+        'g:a@b',
+        'a@b.c,d.e',
+        'a<b@c',
+      ]) {
         await assert.rejects(
           createUser(database, { name: 'a', email }, by),
           refused('invalid_value', 'email'),

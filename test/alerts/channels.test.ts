@@ -229,7 +229,8 @@ test('owners of an account get an email about its budgets, and about nothing els
       mailer,
       ownerAddresses: async (account) => {
         asked.push(account);
-        return account === 'acct_1' ? ['mia@example.org', 'noor@example.org'] : [];
+        // Of an older version, which accepted it.
+        return account === 'acct_1' ? ['mia@example.org', 'a,noor@example.org'] : [];
       },
       publicUrl: () => 'https://llm.example.org',
       env: {},
@@ -241,7 +242,7 @@ test('owners of an account get an email about its budgets, and about nothing els
   assert.ok(FIRING.alert);
   await channels.of('owners')?.send({ ...FIRING, alert: { ...FIRING.alert, condition: budget } });
   const email = await server.next('mia@example.org');
-  assert.deepEqual(email.to, ['mia@example.org', 'noor@example.org']);
+  assert.ok(email.to.includes('mia@example.org') && !email.to.includes('noor@example.org'), `${email.to}`);
   assert.match(email.text, /\n\nhttps:\/\/llm\.example\.org\/usage\?account=acct_1/);
   const ofNobody = { ...FIRING.alert, condition: budget.replace('acct_1', 'acct_2') };
   await channels.of('owners')?.send({ ...FIRING, alert: ofNobody });

@@ -180,21 +180,23 @@ test('a budget has at most one condition, which depends only on the share that i
         share < 0.8 ? [] : [`budget_${share >= 1 ? 100 : 80}:acct_1:${subject}`];
       const usd = usage.reduce((sum, { pico }) => sum + pico, 0n);
       assert.deepEqual(keys, [
-        ...expected(tokens('day') / 1000, 'tokensPerDay::2026-11-23'),
+        ...expected(tokens('day') / 1000, 'tokensPerDay::2026-11-23:1000'),
         // Money is rounded up to nano-dollars.
-        ...expected(Number((usd + 999n) / 1000n) / 2e9, 'usdPerMonth::2026-11'),
+        ...expected(Number((usd + 999n) / 1000n) / 2e9, 'usdPerMonth::2026-11:2'),
         ...expected(
           tokens(
             'month',
             usage.filter(({ model }) => model === 'a/b'),
           ) / 1000,
-          'tokensPerMonth:a/b:2026-11',
+          'tokensPerMonth:a/b:2026-11:1000',
         ),
       ]);
       for (const key of keys) assert.equal(accountOfBudget(key), 'acct_1');
     }),
   );
   assert.equal(accountOfBudget('disk_low:acct_1:x'), null);
+  // Requests that cost nothing are not refused.
+  assert.deepEqual(budgetsOf({ id: 'acct_1', name: 'Acme' }, [], { usdPerMonth: '0' }, NOW), []);
 });
 
 test('texts are bounded and have no line breaks in titles, whatever the facts are', () => {

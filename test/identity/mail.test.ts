@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { getKey } from '../../src/accounts/key-table.ts';
 import { after, before, describe, test } from 'node:test';
 import { SQLITE, testDatabases } from '../support/servers.ts';
 import {
@@ -62,7 +63,9 @@ for (const kind of testDatabases()) {
         (await browser.call('resetPassword', { body: { token, password: 'short' } })).param,
         'password',
       );
+      const { id: keyId } = await operator.ok('createPlaygroundKey', { body: { account_id: 'default' } });
       await browser.ok('resetPassword', { body: { token, password: 'another password' } });
+      assert.notEqual((await getKey(fixture.database, keyId)).revoked_at, null);
       assert.equal(browser.cookies.size, 0);
       assert.equal((await operator.ok('getSession')).user, null);
       assert.equal((await operator.call('signIn', { body: { email, password } })).code, 'wrong_credentials');
@@ -72,6 +75,16 @@ for (const kind of testDatabases()) {
       const user = await fixture.database.kysely.selectFrom('users').selectAll().executeTakeFirstOrThrow();
       assert.equal(user.email_verified, 1);
       assert.ok((await fixture.audit()).includes(`user.change_password user:${user.id}`));
+    });
+
+    test('the link ends the sessions and playground keys of a user with a verified address', async () => {
+      const { id } = await operator.ok('createPlaygroundKey', { body: { account_id: 'default' } });
+      await fixture.browser().ok('forgotPassword', { body: { email } });
+      const token = tokenOf(linkIn(await mail.next(email)));
+      await fixture.browser().ok('resetPassword', { body: { token, password: 'another password' } });
+      assert.equal((await operator.ok('getSession')).user, null);
+      assert.notEqual((await getKey(fixture.database, id)).revoked_at, null);
+      await operator.ok('signIn', { body: { email, password: 'another password' } });
     });
 
     test('the link removes the second factor of an unverified user, which someone else may have set up', async () => {

@@ -238,6 +238,19 @@ for (const kind of testDatabases()) {
       owner = third.browser;
     });
 
+    test('a playground key is not valid after its session', async () => {
+      const expires = Date.now() + 60_000;
+      const { id } = (await owner.ok('listSessions')).data.find(({ current }) => current) ?? {};
+      assert.ok(id);
+      await fixture.database.kysely
+        .updateTable('sessions')
+        .set({ expires_at: expires })
+        .where('id', '=', id)
+        .execute();
+      const key = await owner.ok('createPlaygroundKey', { body: { account_id: accountId } });
+      assert.equal(Date.parse(key.expires_at), expires);
+    });
+
     test('the audit log contains the user and the IP address', async () => {
       const { id } = await owner.ok('createKey', { body: { name: 'a', account_id: accountId } });
       const { data } = await operator.ok('listAudit', { query: { subject: `key:${id}` } });
