@@ -69,6 +69,9 @@ test('limits of an account are set and removed one by one', async (t) => {
   );
   assert.deepEqual(await set('--limit', 'tokensPerDay@a/b=none'), { usd_per_month: '25' });
   assert.equal(await set('--budget', 'none'), null);
+  const many = Array.from({ length: 101 }, (_, index) => ['--limit', `tokensPerDay@a/${index}=5`]).flat();
+  const refused = await run(['accounts', 'set-limits', 'default', ...many], env);
+  assert.deepEqual([refused.code, refused.stderr], [1, 'Limits are for at most 100 models.\n']);
   const nothing = await run(['accounts', 'set-limits', 'default'], env);
   assert.deepEqual([nothing.code, nothing.stderr], [1, 'Give at least one --limit or --budget.\n']);
 });
