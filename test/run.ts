@@ -17,7 +17,7 @@ import { ROOT } from './reached.ts';
 import { sharesProcess, shareProcesses } from './shared-process.ts';
 
 /** Memory of a process of tests with its services, engines and browser pages: the largest, with many files, has 900 MB. */
-const FILE_BYTES = 700 * 2 ** 20;
+const FILE_BYTES = 2 ** 30;
 
 /** Exceeds the number of cores of small machines, because files spend much time waiting for browsers and servers. */
 const FILES_AT_ONCE = Math.max(

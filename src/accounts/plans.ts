@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ConfigFile } from '../config/schema.ts';
-import { limitsSchema, type PlanLimits } from '../config/plan.ts';
+import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import type { Log } from '../support/log.ts';
 import { appendAudit, SERVICE, type AuditNote } from './audit.ts';
@@ -102,7 +102,19 @@ export function parsedJson<Value>(
   }
 }
 
-const isLimits = (value: unknown): value is PlanLimits => limitsSchema.safeParse(value).success;
+/** Checks the types only: an earlier version may have allowed other bounds. */
+const isLimits = (value: unknown): value is PlanLimits =>
+  isObject(value) &&
+  Object.entries(value).every(([name, limit]) => {
+    if (name === 'models') return isObject(limit) && Object.values(limit).every(isLimits);
+    if (name === 'burst') return isObject(limit) && Object.values(limit).every(Number.isFinite);
+    return name.startsWith('usd') ? isUsd(limit) : Number.isFinite(limit);
+  });
+
+const isUsd = (value: unknown): boolean => typeof value === 'string' && /^\d+(?:\.\d+)?$/.test(value);
+
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Logs a warning for each account that is not closed and whose plan is missing from the configuration, up to 100. */
 export async function warnAboutMissingPlans(database: Database, plans: Plans, log: Log): Promise<void> {

@@ -49,7 +49,14 @@ test('a page of accounts with large limits has fewer, and the pages are all of t
 });
 
 test('limits with values of another type are damaged', () => {
-  for (const text of ['{"requestsPerMinute":"x"}', '{"burst":3}', '[]', '{', '{"unknown":1}'])
+  for (const text of [
+    '{"requestsPerMinute":"x"}',
+    '{"burst":3}',
+    '[]',
+    '{',
+    '{"usdPerDay":5}',
+    '{"models":{"a/b":3}}',
+  ])
     assert.equal(readLimits(text), undefined, text);
   assert.deepEqual(readLimits('{"requestsPerMinute":5}'), { requestsPerMinute: 5 });
 });
