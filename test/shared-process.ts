@@ -31,6 +31,7 @@ const FIXTURES: ReadonlySet<string> = new Set([
   'test/harness.ts',
   'test/support/environment.ts',
   'test/support/fast-check.ts',
+  'test/support/memory-folder.ts',
   'test/support/scripted-engine/engine.ts',
   'test/support/scripted-engine/in-process.ts',
   'test/support/scripted-engine/options.ts',
