@@ -9,11 +9,25 @@ interface AuthenticatedRequest {
   readonly caller: AuthenticatedKey | null;
 }
 
+const AUTHENTICATED = Symbol('authenticated');
+
 /**
- * Authenticated requests. An error of Node's HTTP parser contains only the connection; the request ID and the caller for
- * its response are read from here.
+ * The authenticated requests. An error of Node's HTTP parser contains only the connection; the request ID and the caller for
+ * its response are read from here. A property of the request, because a `WeakMap` costs each garbage collection time.
  */
-export const authenticatedRequests = new WeakMap<IncomingMessage, AuthenticatedRequest>();
+export const authenticatedRequests = {
+  set(
+    request: IncomingMessage & { [AUTHENTICATED]?: AuthenticatedRequest },
+    value: AuthenticatedRequest,
+  ): void {
+    request[AUTHENTICATED] = value;
+  },
+  get(
+    request: IncomingMessage & { [AUTHENTICATED]?: AuthenticatedRequest },
+  ): AuthenticatedRequest | undefined {
+    return request[AUTHENTICATED];
+  },
+};
 
 /**
  * Returns the `x-ratelimit-*` headers of a request that was refused before its limits were applied, or that gets the

@@ -192,7 +192,8 @@ class GenerationIterator implements Generation {
       else if (this.#interruption === null) this.#model.enterAgain(this.#backlogEntry, this.#failures);
       else this.#backlogEntry.waitToContinue();
       this.#stop.signal.throwIfAborted();
-      this.#events = await this.#sendToReplica();
+      const lease = this.#acquire();
+      this.#events = this.#sendToReplica(lease instanceof Promise ? await lease : lease);
     } catch (error) {
       return await this.#end(error);
     }
@@ -206,9 +207,8 @@ class GenerationIterator implements Generation {
     return this.#accounting.open(this.#request, this.#stop);
   }
 
-  /** Sends the request to a replica, when one has room. */
-  async #sendToReplica(): Promise<ReplicaEvents> {
-    const lease = await this.#acquire();
+  /** Sends the request to a replica that has room. */
+  #sendToReplica(lease: Lease): ReplicaEvents {
     this.#lease = lease;
     this.#backlogEntry?.leave();
     this.#prefill = null;

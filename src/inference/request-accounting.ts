@@ -110,7 +110,12 @@ export class RequestAccounting {
     this.#request = request;
     const plan = planOf(plans, caller);
     this.weight = plan.weight;
-    const { decision, worst } = await this.#admit(request, plan, stop.signal);
+    const worstAtFirst = worstCase(request, this.#model);
+    const first = this.#decide(request, plan, worstAtFirst, null);
+    const { decision, worst } =
+      !(first instanceof Promise) && first.admitted
+        ? { decision: first, worst: worstAtFirst }
+        : await this.#admit(request, plan, stop.signal, await first);
     const { price } = (this.#worst = worst);
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
@@ -142,10 +147,11 @@ export class RequestAccounting {
       } satisfies Required<OpenedRow>,
       this.#record,
     );
-    this.#opened = opened.then(() => {
-      this.#record.isRowWritten = true;
-    });
-    this.#opened.catch((error: unknown) => stop.abort(error));
+    this.#opened = opened;
+    opened.then(
+      () => (this.#record.isRowWritten = true),
+      (error: unknown) => stop.abort(error),
+    );
   }
 
   /**
@@ -156,21 +162,16 @@ export class RequestAccounting {
     request: GenerationRequest,
     plan: Plan,
     signal: AbortSignal,
+    first: Decision,
   ): Promise<{ decision: Decision; worst: WorstCase }> {
-    const { limiter } = this.#accounting;
-    const { caller, requestId } = this.#identity;
     const hasDefault = request.maxTokens === null && !this.#record.notes.strict;
     let promptTokens: number | null | undefined;
+    let decided: Decision | null = first;
     for (;;) {
       const counted = promptTokens ?? null;
       const worst = worstCase(request, this.#model, counted);
-      const decision = await limiter.admit({
-        ...limitQuery(caller, plan, request.model),
-        requestId,
-        worstTokens: worst.tokens,
-        worstPico: worst.pico,
-        shortest: () => shortestCase(request, this.#model, counted),
-      });
+      const decision: Decision = decided ?? (await this.#decide(request, plan, worst, counted));
+      decided = null;
       if (decision.admitted || decision.denial.left === null) return { decision, worst };
       const { left, limit } = decision.denial;
       if (promptTokens === undefined) {
@@ -185,6 +186,22 @@ export class RequestAccounting {
       }
       request.maxTokens = most;
     }
+  }
+
+  #decide(
+    request: GenerationRequest,
+    plan: Plan,
+    worst: WorstCase,
+    counted: number | null,
+  ): Decision | Promise<Decision> {
+    const { caller, requestId } = this.#identity;
+    return this.#accounting.limiter.admit({
+      ...limitQuery(caller, plan, request.model),
+      requestId,
+      worstTokens: worst.tokens,
+      worstPico: worst.pico,
+      shortest: () => shortestCase(request, this.#model, counted),
+    });
   }
 
   /**

@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { ServiceError } from '../core/errors.ts';
 import type { ValueBounds } from '../core/protocol.ts';
 import { CHARACTER_BYTES, HEADER_BYTES, SLOT_BYTES } from './json-heap.ts';
@@ -72,6 +73,8 @@ function isWithinBounds(bytes: Uint8Array, { values, notNumbers }: ValueBounds):
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 function decode(bytes: Uint8Array): string {
+  // Nearly all bodies are views of a `Buffer`. ASCII needs no decoder.
+  if (isAscii(bytes)) return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
   try {
     return utf8.decode(bytes);
   } catch (cause) {

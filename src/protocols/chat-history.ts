@@ -94,7 +94,12 @@ export class ChatHistory {
 
   messages(): Message[] {
     if (this.#refusal !== null) throw this.#refusal;
-    return this.#entries.flatMap((entry) => (entry.role === 'turn' ? messagesOf(entry) : [entry]));
+    const messages: Message[] = [];
+    for (const entry of this.#entries) {
+      if (entry.role === 'turn') messages.push(...messagesOf(entry));
+      else messages.push(entry);
+    }
+    return messages;
   }
 
   #turn(): Turn {

@@ -63,9 +63,18 @@ export class ReplicaConnections {
 }
 
 class ReusedConnection extends Client {
+  // `stats` would count all requests of the client for each request.
+  #connected = false;
+
+  constructor(origin: string | URL, options: object) {
+    super(origin, options);
+    this.on('connect', () => (this.#connected = true));
+    this.on('disconnect', () => (this.#connected = false));
+  }
+
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     // A new connection is opened only when its first request is dispatched.
-    if (isConnectionUser(handler)) handler.onConnection(this.stats.connected);
+    if (isConnectionUser(handler)) handler.onConnection(this.#connected);
     return super.dispatch(options, handler);
   }
 }

@@ -242,7 +242,10 @@ test('owners of an account get an email about its budgets, and about nothing els
   assert.ok(FIRING.alert);
   await channels.of('owners')?.send({ ...FIRING, alert: { ...FIRING.alert, condition: budget } });
   const email = await server.next('mia@example.org');
-  assert.ok(email.to.includes('mia@example.org') && !email.to.includes('noor@example.org'), `${email.to}`);
+  assert.ok(
+    email.to.includes('mia@example.org') && !email.to.includes('noor@example.org'),
+    email.to.join(' '),
+  );
   assert.match(email.text, /\n\nhttps:\/\/llm\.example\.org\/usage\?account=acct_1/);
   const ofNobody = { ...FIRING.alert, condition: budget.replace('acct_1', 'acct_2') };
   await channels.of('owners')?.send({ ...FIRING, alert: ofNobody });

@@ -35,16 +35,17 @@ export function openedValues(row: OpenedRow): Values {
   return valuesOf(OPENED, row);
 }
 
+type Source = Readonly<Record<string, unknown>>;
+
 /** Lists the values of columns, each from the first source that has one; null if none has. */
-function valuesOf(columns: readonly Column[], ...sources: readonly object[]): Values {
-  const values = columns.map(({ property }) => {
-    for (const source of sources as readonly Record<string, unknown>[]) {
-      const value = source[property] ?? null;
-      // No column has another type.
-      if (value !== null) return typeof value === 'boolean' ? Number(value) : (value as Value);
-    }
-    return null;
-  });
+function valuesOf(columns: readonly Column[], row: object, usage: object = row, more: object = row): Values {
+  const values: Value[] = [];
+  for (const { property } of columns) {
+    const value =
+      (row as Source)[property] ?? (usage as Source)[property] ?? (more as Source)[property] ?? null;
+    // No column has another type.
+    values.push(typeof value === 'boolean' ? Number(value) : (value as Value));
+  }
   // All lists of columns begin with the ID.
   return values as unknown as Values;
 }
@@ -65,7 +66,7 @@ export function isCountable(usage: Readonly<Usage>): boolean {
 
 export function checkpointValues(id: string, counts: RunningCounts, checkpointAt: number): Values {
   const usage = isCountable(counts.usage) ? counts.usage : NO_USAGE;
-  return valuesOf(CHECKPOINTED, { id, checkpointAt }, usage, counts);
+  return valuesOf(CHECKPOINTED, counts, usage, { id, checkpointAt });
 }
 
 export function priceOf({
@@ -79,7 +80,7 @@ export function priceOf({
 export function settledValues(id: string, price: TokenPrice, ended: Settlement): Values {
   const costPico = ended.billed ? costOf(ended.usage, price) : 0n;
   const settled: Settled = { id, state: 'settled', costPico };
-  return valuesOf(SETTLED, settled, ended.usage, ended);
+  return valuesOf(SETTLED, ended, ended.usage, settled);
 }
 
 type Settled = Partial<RowOf<'settle'>> & { id: string };

@@ -69,7 +69,7 @@ type AppliedLimitTuple = [
  * every request, so it does not use `JSON.stringify`, which is slower. `readAppliedLimits` parses the result.
  */
 export function appliedLimits(scopes: readonly ScopeCounts[]): string {
-  let tuples = '';
+  let json = '';
   for (const { limits, counts } of scopes) {
     const starts = tupleStarts(limits);
     for (const count of counts) {
@@ -77,11 +77,12 @@ export function appliedLimits(scopes: readonly ScopeCounts[]): string {
       if (limit === null) continue;
       const { index, unit } = count.kind;
       const left = leftOf(limit, count);
-      if (unit === 'usd') tuples += `${starts[index]}"${usdOfNano(left)}"],`;
-      else tuples += `${starts[index]}${left}],`;
+      // Cutting a comma off at the end would copy the text.
+      const start = `${json === '' ? '[' : ','}${starts[index]}`;
+      json += unit === 'usd' ? `${start}"${usdOfNano(left)}"]` : `${start}${left}]`;
     }
   }
-  return `[${tuples.slice(0, -1)}]`;
+  return json === '' ? '[]' : `${json}]`;
 }
 
 const TUPLE_STARTS = new WeakMap<ScopeLimits, readonly string[]>();

@@ -29,10 +29,24 @@ export function parseMessages(body: RequestBody): Message[] {
   if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
   const history = new ChatHistory();
   const budget = new JsonBudget();
-  for (const [index, message] of value.entries())
-    addMessage(history, message, `messages[${index}]`, budget, body.notes);
+  for (const [index, message] of value.entries()) {
+    if (!addPlainMessage(history, message))
+      addMessage(history, message, `messages[${index}]`, budget, body.notes);
+  }
   refusePending(history);
   return history.messagesOrEmpty();
+}
+
+/** Adds a message of the system or the user that has only a text, as most have. Returns false for any other message. */
+function addPlainMessage(history: ChatHistory, value: unknown): boolean {
+  const message = jsonObject(value);
+  const { role, content } = message;
+  if ((role !== 'user' && role !== 'system') || typeof content !== 'string') return false;
+  if (Object.keys(message).length > 2 || !content.isWellFormed()) return false;
+  refusePending(history);
+  if (role === 'user') history.addUser({ text: content, images: [] });
+  else history.addSystem(content);
+  return true;
 }
 
 function addMessage(

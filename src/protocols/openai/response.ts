@@ -98,7 +98,7 @@ export class ResponseBuilder implements WholeResponse {
   body(): string | readonly Buffer[] {
     const { id, created, model } = this.#identity;
     const { object } = SHAPES[this.#request.kind];
-    const head = `${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;
+    const head = `{"id":"${id}","object":"${object}","created":${created},"model":${JSON.stringify(model)},"choices":[`;
     const end = `],"usage":${usageJson(this.#request.kind, this.#usage)}}`;
     const choices = this.#choices.map((choice, index) => this.#choice(choice, index));
     if (this.#request.logprobs === null)
@@ -369,5 +369,10 @@ const SHAPES: Readonly<Record<CompletionKind, Shape>> = {
 /** Returns the fields that identify the response to a request, which is created now. */
 export function responseIdentity(kind: CompletionKind, requestId: string, model: string): ResponseIdentity {
   const created = Math.floor(Date.now() / 1000);
-  return { id: SHAPES[kind].idPrefix + requestId.replaceAll('-', ''), created, model };
+  return { id: SHAPES[kind].idPrefix + withoutHyphens(requestId), created, model };
+}
+
+/** Returns the digits of a UUID. Faster than `replaceAll`. */
+function withoutHyphens(id: string): string {
+  return id.slice(0, 8) + id.slice(9, 13) + id.slice(14, 18) + id.slice(19, 23) + id.slice(24);
 }

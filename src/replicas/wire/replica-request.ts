@@ -235,11 +235,12 @@ export function formatChat(
   reasoningField?: ReasoningField,
 ): Body {
   const field = dialect === 'openai' ? (reasoningField ?? null) : REASONING_FIELD[dialect];
-  return {
-    messages: withImagesOfUser(request.messages).flatMap((message) => formatMessage(message, dialect, field)),
-    ...(request.tools.length > 0 ? formatTools(request, dialect) : {}),
-    ...formatReasoning(request, dialect),
-  };
+  const messages: Body[] = [];
+  for (const message of withImagesOfUser(request.messages))
+    messages.push(...formatMessage(message, dialect, field));
+  const body: Body = { messages };
+  if (request.tools.length > 0) Object.assign(body, formatTools(request, dialect));
+  return Object.assign(body, formatReasoning(request, dialect));
 }
 
 /**
