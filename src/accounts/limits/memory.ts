@@ -177,9 +177,10 @@ export class MemoryLimiter implements Limiter {
       const id = scopeId(limits.holder, demand.keyId, limits.model);
       const state = account && this.#scope(account, id, now);
       if (state === undefined) return null;
-      if (state.loaded && now.elapsedMs - state.loadedAtMs >= this.#rereadMs) state.unload(now);
-      if (!state.loaded) return null;
       state.advance(limits, now);
+      const isOld = now.elapsedMs - state.loadedAtMs >= this.#rereadMs;
+      if (state.loaded && (isOld || state.lacksBucket)) state.unload(now);
+      if (!state.loaded) return null;
       states.push(state);
     }
     return states;

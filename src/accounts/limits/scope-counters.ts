@@ -24,8 +24,10 @@ export class ScopeCounters implements ScopeCounts {
   limits: ScopeLimits;
   #at: Moment;
   #unloads = 0;
-  /** Whether the recent usage in the ledger was subtracted from the buckets. */
-  #bucketsLoaded = false;
+  /** Whether a limit per minute is new, so that what was used before must be read. */
+  lacksBucket = false;
+  /** The kinds, as bits, from whose buckets the recent usage in the ledger was subtracted. */
+  #buckets = 0;
 
   /** Starts with the `live` reservations that this scope covers. */
   constructor(limits: ScopeLimits, keyId: string, now: Moment, live: Iterable<ActiveReservation>) {
@@ -112,12 +114,17 @@ export class ScopeCounters implements ScopeCounts {
       const settled = history[index]?.settled ?? 0;
       if (window === 'minute') {
         const capacity = count.limit?.bound ?? 0;
-        if (!this.#bucketsLoaded) count.settled += Math.min(settled, capacity) * PARTS;
+        if (!this.#hasBucket(count)) count.settled += Math.min(settled, capacity) * PARTS;
       } else if (inSamePeriod(window, asOf.periods, this.#at.periods)) {
         count.settled += settled;
       }
     }
-    this.#bucketsLoaded = true;
+    for (const { limit, kind } of this.counts) if (limit !== null) this.#buckets |= 1 << kind.index;
+    this.lacksBucket = false;
+  }
+
+  #hasBucket({ kind }: Count): boolean {
+    return (this.#buckets & (1 << kind.index)) !== 0;
   }
 
   /** Whether these counters can be removed: no request is running, and the buckets are full. */
@@ -136,7 +143,13 @@ export class ScopeCounters implements ScopeCounts {
 
   #apply(limits: ScopeLimits): void {
     this.limits = limits;
-    for (const count of this.counts) count.limit = limits.limits[count.kind.index] ?? null;
+    for (const count of this.counts) {
+      count.limit = limits.limits[count.kind.index] ?? null;
+      if (count.limit === null) this.#buckets &= ~(1 << count.kind.index);
+    }
+    this.lacksBucket = this.counts.some(
+      (count) => count.kind.window === 'minute' && count.limit !== null && !this.#hasBucket(count),
+    );
   }
 
   #reserve({ amounts, periods }: ActiveReservation): void {
