@@ -6,7 +6,7 @@ import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database
 import { ServiceError } from '../core/errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './bounds.ts';
-import { formatCursor, readPage, shortened, type Page, type PageQuery } from './page.ts';
+import { readLargePage, type Page, type PageQuery } from './page.ts';
 import { limitsText, readLimits, type Plan, type Plans } from './plans.ts';
 
 const COLUMNS = ['id', 'name', 'plan', 'limits', 'status', 'created_at'] as const;
@@ -73,26 +73,14 @@ export async function getAccount(database: Database, id: string): Promise<Accoun
   return row;
 }
 
-/** Returns a page of all accounts, oldest first; of accounts with large limits, fewer. Rejects with `invalid_value` (param `limit` or `cursor`). */
+/** Returns a page of all accounts, oldest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
 export async function listAccounts(database: Database, page: PageQuery = {}): Promise<Page<AccountRow>> {
   const sizes = database.kysely
     .selectFrom('accounts')
     .select(['id', 'created_at'])
     .select(sql<number>`coalesce(octet_length(limits), 0)`.as('bytes'));
-  const { items, nextCursor } = shortened(await readPage(sizes, page), formatCursor);
-  if (items.length === 0) return { items: [], nextCursor };
-  const found = await database.kysely
-    .selectFrom('accounts')
-    .select(COLUMNS)
-    .where(
-      'id',
-      'in',
-      items.map(({ id }) => id),
-    )
-    .orderBy('created_at')
-    .orderBy('id')
-    .execute();
-  return { items: found, nextCursor };
+  const rows = database.kysely.selectFrom('accounts').select(COLUMNS).orderBy('created_at').orderBy('id');
+  return await readLargePage(sizes, page, (ids) => rows.where('id', 'in', ids).execute());
 }
 
 /** A plan and the number of its accounts. */

@@ -7,7 +7,7 @@ import type { Secret } from '../support/secret.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { appendAudit, SERVICE, type Actor, type AuditNote } from './audit.ts';
 import { createKeyText, hashKey, isWellFormed, visibleParts } from './key-format.ts';
-import { formatCursor, readPage, shortened, type Page, type PageQuery } from './page.ts';
+import { readLargePage, type Page, type PageQuery } from './page.ts';
 import { limitsText, parsedJson, readLimits } from './plans.ts';
 import { MAX_MODELS, MAX_TAGS, TAG, checkedName } from './bounds.ts';
 
@@ -135,21 +135,9 @@ export async function listKeyPage(
       ),
     )
     .where('purpose', '=', purpose);
-  const rows = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
-  const { items, nextCursor } = shortened(await readPage(rows, page), formatCursor);
-  if (items.length === 0) return { items: [], nextCursor };
-  const found = await database.kysely
-    .selectFrom('keys')
-    .select(KEY_COLUMNS)
-    .where(
-      'id',
-      'in',
-      items.map(({ id }) => id),
-    )
-    .orderBy('created_at')
-    .orderBy('id')
-    .execute();
-  return { items: found, nextCursor };
+  const sizes = accountId === undefined ? keys : keys.where('account_id', '=', accountId);
+  const rows = database.kysely.selectFrom('keys').select(KEY_COLUMNS).orderBy('created_at').orderBy('id');
+  return await readLargePage(sizes, page, (ids) => rows.where('id', 'in', ids).execute());
 }
 
 /** Returns a key. Rejects with a `ServiceError` `not_found`. */

@@ -36,6 +36,15 @@ export async function withNames<Row extends Owned>(
   database: Database,
   rows: readonly Row[],
 ): Promise<(Row & OwnerNames)[]> {
+  const namesOfOwner = await ownerNames(database, rows);
+  return rows.map((row) => ({ ...row, ...namesOfOwner(row) }));
+}
+
+/** Returns a function that returns the names of the key and the account of one of these rows. */
+export async function ownerNames(
+  database: Database,
+  rows: readonly Owned[],
+): Promise<(row: Owned) => OwnerNames> {
   const keys = await namesOf(
     database,
     'keys',
@@ -46,11 +55,10 @@ export async function withNames<Row extends Owned>(
     'accounts',
     rows.map(({ account_id }) => account_id),
   );
-  return rows.map((row) => ({
-    ...row,
-    key_name: keys.get(row.key_id ?? '') ?? null,
-    account_name: accounts.get(row.account_id ?? '') ?? null,
-  }));
+  return ({ key_id: key, account_id: account }) => ({
+    key_name: keys.get(key ?? '') ?? null,
+    account_name: accounts.get(account ?? '') ?? null,
+  });
 }
 
 /** Returns the names of the keys, accounts and users that these references, such as `key:<id>`, name, by reference. */

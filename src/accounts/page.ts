@@ -72,6 +72,19 @@ export async function readPage<Table extends ListedTable, Row extends ListPositi
   return pageOf(await query.execute(), limit, formatCursor);
 }
 
+/**
+ * Returns a page of rows with large columns, which ends after `MAX_PAGE_BYTES` of them. `sizes` selects their positions and
+ * sizes; `read` returns the rows of the page, in the same order. Rejects like `readPage`.
+ */
+export async function readLargePage<Table extends ListedTable, Row>(
+  sizes: SelectQueryBuilder<Schema, Table, ListPosition & { bytes: number }>,
+  page: PageQuery,
+  read: (ids: readonly string[]) => Promise<Row[]>,
+): Promise<Page<Row>> {
+  const { items, nextCursor } = shortened(await readPage(sizes, page), formatCursor);
+  return { items: items.length === 0 ? [] : await read(items.map(({ id }) => id)), nextCursor };
+}
+
 /** Formats a position as an opaque cursor. */
 export function formatCursor({ created_at: createdAt, id }: ListPosition): string {
   return `${createdAt}.${id}`;

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { RequestJson } from '../accounts/ledger/request-json.ts';
-import { withNames } from '../accounts/names.ts';
+import { ownerNames } from '../accounts/names.ts';
 import { readRequest } from '../accounts/ledger/requests.ts';
 import { receiptJson, type ReceiptJson } from '../http/api/receipt-json.ts';
 import { openConfiguredDatabase } from './open.ts';
@@ -20,16 +20,16 @@ export function register(program: Command): void {
 
 async function receipt(id: string, flags: { json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
-  const row = await readRequest(database, id);
-  const [found] = await withNames(database, row === null ? [] : [row]);
-  if (found === undefined) {
+  const found = await readRequest(database, id);
+  if (found === null) {
     note(
       'No request with this ID is in the ledger. Refused requests, such as those with status 400 or 429, are not recorded.',
     );
     process.exitCode = 1;
     return;
   }
-  const json = receiptJson(found);
+  const names = await ownerNames(database, [found]);
+  const json = receiptJson({ ...found, ...names(found) });
   if (flags.json) return printJson(json);
   printRequest(json);
   if (json.cache_miss !== null) print(`\nCache miss\n  ${json.cache_miss}`);

@@ -30,5 +30,12 @@ export function useScope(): Scope {
   };
 }
 
+/** Returns the scope of pages about the whole service: all accounts for operators, else like `useScope`. */
+export function useServiceScope(): Scope {
+  const { user } = useSession();
+  const own = useScope();
+  return user.operator ? { account: null, all: true, query: {} } : own;
+}
+
 /** Returns the URL parameters of a scope. */
 export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? { [SCOPE]: 'all' } : {});

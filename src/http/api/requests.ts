@@ -2,7 +2,7 @@ import { UUID } from '../../accounts/bounds.ts';
 import { picoOfUsd } from '../../accounts/ledger/cost.ts';
 import { requestJson } from '../../accounts/ledger/request-json.ts';
 import { readRequest, readRequests, readRequestsOf } from '../../accounts/ledger/requests.ts';
-import { withNames } from '../../accounts/names.ts';
+import { ownerNames, withNames } from '../../accounts/names.ts';
 import { countRefusals, readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../core/errors.ts';
@@ -72,8 +72,11 @@ export const requestEndpoints = endpoints(requestOperations, {
       find: async ({ database, params }) => (await findRequest(database, params.id)).account_id,
       missing: noSuchRequest,
     },
-    handle: async ({ database, context, params }) =>
-      receiptJson(await findRequest(database, params.id), context.router.prefillOf(params.id)),
+    handle: async ({ database, context, params }) => {
+      const row = await findRequest(database, params.id);
+      const names = await ownerNames(database, [row]);
+      return receiptJson({ ...row, ...names(row) }, context.router.prefillOf(params.id));
+    },
   },
   listReceipts: {
     account: accountInQuery,
@@ -93,9 +96,8 @@ export const requestEndpoints = endpoints(requestOperations, {
 });
 
 async function findRequest(database: AccountDatabase, id: string) {
-  const found = UUID.test(id) ? await readRequest(database, id) : null;
-  const [request] = await withNames(database, found === null ? [] : [found]);
-  if (request === undefined) throw noSuchRequest();
+  const request = UUID.test(id) ? await readRequest(database, id) : null;
+  if (request === null) throw noSuchRequest();
   return request;
 }
 

@@ -6,7 +6,7 @@ import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
-import { useScope, type Scope } from '../../state/scope.ts';
+import { useServiceScope } from '../../state/scope.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { ModelActivity } from './model-activity.tsx';
@@ -33,8 +33,7 @@ interface ModelDialogProps {
 /** A drawer with one model: its details, what was measured, and for operators the actions on it. */
 export default function ModelDialog({ model, models, atMs, onClose }: ModelDialogProps) {
   const { user } = useSession();
-  const own = useScope();
-  const scope: Scope = user.operator ? { account: null, all: true, query: {} } : own;
+  const scope = useServiceScope();
   const [mode, setMode] = useMode(user.operator ? model : null);
   const view = () => setMode('view');
   return (

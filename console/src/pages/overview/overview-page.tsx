@@ -14,8 +14,7 @@ import { openConnect } from '../../connect/open-connect.tsx';
 import { inexact, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { useScope, type Scope } from '../../state/scope.ts';
-import { useSession } from '../../state/session.tsx';
+import { useScope, useServiceScope, type Scope } from '../../state/scope.ts';
 import { GetStarted } from './get-started.tsx';
 import { HourBars } from './hour-bars.tsx';
 import { causesOf, Problems } from './problems-card.tsx';
@@ -27,11 +26,9 @@ const SHOWN = 5;
 
 /** The start page: what needs attention, the last day, and what was spent, slow and failed. */
 export default function OverviewPage() {
-  const { user } = useSession();
   const own = useScope();
+  const scope = useServiceScope();
   if (own.account === null && !own.all) return <NoAccount title="Overview" icon={LayoutDashboard} />;
-  // Operators see the service.
-  const scope: Scope = user.operator ? { account: null, all: true, query: {} } : own;
   return (
     <Page
       title="Overview"
