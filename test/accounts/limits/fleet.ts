@@ -210,13 +210,18 @@ export function openInstance(
   });
 }
 
+/**
+ * The stopped clock of a fleet. It is far from the end of a day and of a month, where limits of a day or a month would end
+ * before those of a minute.
+ */
+const NOW = Date.UTC(2026, 5, 15, 12);
+
 export const MEMORY: Kind = {
   name: 'in memory',
   skip: false,
   async open(reservedShare = 0.25) {
-    const now = Date.now();
-    const ledger = new FakeLedger(() => now);
-    const clock = { now: () => now, elapsed: () => 0 };
+    const ledger = new FakeLedger(() => NOW);
+    const clock = { now: () => NOW, elapsed: () => 0 };
     return new Fleet(ledger, [new MemoryLimiter({ history: ledger, reservedShare, clock })]);
   },
 };
@@ -225,10 +230,9 @@ export const VALKEY: Kind = {
   name: 'in Valkey, three instances',
   skip: withoutValkey,
   async open(reservedShare = 0.25) {
-    const now = Date.now();
-    const ledger = new FakeLedger(() => now);
+    const ledger = new FakeLedger(() => NOW);
     const url = await valkeyUrl();
-    const scripts = limitScripts(`local now = ${now}`);
+    const scripts = limitScripts(`local now = ${NOW}`);
     // A slow response would disconnect an instance, and its old lease never expires on a stopped clock.
     const timing = { ...TIMING, responseMs: 60_000 };
     const instances = [1, 2, 3].map(() => openInstance(url, ledger, { reservedShare, scripts, timing }));
