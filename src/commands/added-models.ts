@@ -1,3 +1,4 @@
+import { modalityOf, outputOf, type ModelOutput } from '../core/features.ts';
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { databaseOf, loadConfig } from '../config/load.ts';
@@ -52,9 +53,15 @@ export async function addModel(
   print(model.id);
 }
 
+/** A model of the service, and what it returns. */
+export interface AddedModel {
+  id: string;
+  output: ModelOutput;
+}
+
 /**
  * Adds a model like `addModel`, unless it was added or is in the configuration; and loads it if it was unloaded. `source`
- * may also be the name of an added model. With `isDefault`, makes it the default, unless it returns embeddings: chats need
+ * may also be the name of an added model. With `isDefault`, makes it the default, unless it generates no text: chats need
  * one that generates text.
  */
 export async function ensureModel(
@@ -63,7 +70,7 @@ export async function ensureModel(
   store: ModelStore,
   pull: Pull,
   isDefault: boolean,
-): Promise<{ id: string; embeds: boolean }> {
+): Promise<AddedModel> {
   await using database = await openConfiguredDatabase();
   const table = await tableOf(database, config);
   const added = await find(table, source);
@@ -76,9 +83,9 @@ export async function ensureModel(
     await insert(model, table, config, store, pull);
   }
   const planned = model.engine ? await plannedOf(id, model.engine, store) : null;
-  const embeds = planned !== null && planned.embedding !== null;
-  if (isDefault && !embeds) await table.setDefault(id, commandLineActor());
-  return { id, embeds };
+  const output = outputOf(modalityOf(planned?.embedding ?? null));
+  if (isDefault && output === 'text') await table.setDefault(id, commandLineActor());
+  return { id, output };
 }
 
 async function definitionOf(source: string, flags: AddFlags, store: ModelStore): Promise<ModelConfig> {

@@ -239,7 +239,7 @@ function onlyGenerating(config: Config): Config {
 /** Downloads a model, if necessary, and adds it to the service. Returns its ID. */
 async function addModel(source: string, config: Config, signal: AbortSignal): Promise<string> {
   const store = await openStore();
-  const { id, embeds } = await ensureModel(
+  const { id, output } = await ensureModel(
     source,
     config,
     store,
@@ -247,7 +247,7 @@ async function addModel(source: string, config: Config, signal: AbortSignal): Pr
     false,
   );
   signal.throwIfAborted();
-  if (embeds) throw new ChatError(`${id} returns embeddings. Choose a model that generates text.`);
+  if (output !== 'text') throw new ChatError(`${id} generates no text. Choose a model that generates text.`);
   return id;
 }
 

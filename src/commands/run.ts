@@ -3,7 +3,7 @@ import { prepareHome } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
 import { runningService } from '../database/service-lock.ts';
 import { PROGRAM } from '../support/program-name.ts';
-import { ensureModel } from './added-models.ts';
+import { ensureModel, type AddedModel } from './added-models.ts';
 import { download, MODEL_NAMES, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';
 import { note, print } from './output.ts';
@@ -39,7 +39,7 @@ Example:
 async function run(source: string): Promise<void> {
   const config = withoutDefaultModel(await loadConfig(process.env));
   await prepareHome(config.home);
-  let model = { id: '', embeds: false };
+  let model: AddedModel = { id: '', output: 'text' };
   await interruptible(async (signal) => {
     const store = await openStore();
     model = await ensureModel(source, config, store, (name) => download(store, name, signal), true);
@@ -47,9 +47,9 @@ async function run(source: string): Promise<void> {
     signal.throwIfAborted();
   });
   // Several services can share a PostgreSQL database, so with PostgreSQL this command always starts one.
-  const { id, embeds } = model;
+  const { id, output } = model;
   const running = config.databaseUrl === null ? runningService(config.home) : null;
   if (running === null) return await serve(id);
   note(`The running service (process ${running.pid}) loads ${id} now.`);
-  if (running.url !== null) print(firstRequest(running.url, id, embeds).join('\n').trimEnd());
+  if (running.url !== null) print(firstRequest(running.url, id, output).join('\n').trimEnd());
 }

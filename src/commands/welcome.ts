@@ -1,5 +1,5 @@
 import type { RecommendedModel } from '../models/recommended-model.ts';
-import { isEmbeddingModality } from '../core/features.ts';
+import { outputOf, type ModelOutput } from '../core/features.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import type { Service } from '../service.ts';
 import { formatBytes } from './progress-bar.ts';
@@ -19,8 +19,8 @@ export async function welcome(service: Service, model: string | null): Promise<s
     lines.push(`Model: ${card.id} (${card.quantization}, ${context} tokens per request)`);
   }
   lines.push('', ...(await nextSteps(service)), '', ...betterModel(service.recommendedModel));
-  const embeds = card?.id === model && isEmbeddingModality(card.architecture.modality);
-  if (model !== null) lines.push(...firstRequest(service.url, model, embeds));
+  const output = card?.id === model ? outputOf(card.architecture.modality) : 'text';
+  if (model !== null) lines.push(...firstRequest(service.url, model, output));
   return lines.join('\n');
 }
 
@@ -36,11 +36,13 @@ export function betterModel(model: RecommendedModel | null): string[] {
   ];
 }
 
-/** Describes how to call a model. `embeds`: it returns embeddings. */
-export function firstRequest(url: string, model: string, embeds: boolean): string[] {
-  const [path, body] = embeds
-    ? ['/v1/embeddings', { model, input: 'Hello' }]
-    : ['/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }] }];
+/** Describes how to call a model. */
+export function firstRequest(url: string, model: string, output: ModelOutput): string[] {
+  const [path, body] = {
+    text: ['/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }] }],
+    embedding: ['/v1/embeddings', { model, input: 'Hello' }],
+    rerank: ['/v1/rerank', { model, query: 'Hello', documents: ['Good morning', 'Good night'] }],
+  }[output];
   return [
     `To call ${model} from another terminal:`,
     `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,

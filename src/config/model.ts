@@ -63,7 +63,7 @@ const replicaSchema = z
     dialect: z
       .enum(DIALECTS)
       .describe(
-        'Server software: `vllm`, `sglang`, `llama-server`, `tgi` or `sluice`; `openai` for any other server or provider.',
+        'Server software: `vllm`, `sglang`, `llama-server`, `tgi`, `tei` or `sluice`; `openai` for any other server or provider.',
       ),
     apiKeyEnv: variableName
       .optional()
@@ -305,7 +305,7 @@ export const modelSchema = z
       .string()
       .optional()
       .describe(
-        '`architecture.modality` in the model list. Set `text->embedding` for servers of an embedding model. Default: from the GGUF file; `text+image->text` for a model that takes images; otherwise `text->text`.',
+        '`architecture.modality` in the model list. Set `text->embedding` or `text->rerank` for servers of an embedding model or a reranker. Default: from the GGUF file; `text+image->text` for a model that takes images; otherwise `text->text`.',
       ),
     images: imagesSchema
       .optional()

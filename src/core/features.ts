@@ -3,12 +3,14 @@ import {
   DIALECTS,
   tokenInputs,
   hasImages,
+  isForText,
   toolsOf,
   type CompletionRequest,
   type Dialect,
   type EmbeddingRequest,
   type GenerationKind,
   type GenerationRequest,
+  type RerankRequest,
 } from './generation.ts';
 import {
   SAMPLING,
@@ -21,21 +23,45 @@ import {
 /** The modality of a model that takes images. */
 export const IMAGE_MODALITY = 'text+image->text';
 
-/** Whether a model of this modality, such as `text->embedding`, returns vectors instead of text. */
-export function isEmbeddingModality(modality: string): boolean {
-  return modality.endsWith('->embedding');
+/** What a model returns. Each kind of model serves only requests for it. */
+export type ModelOutput = 'text' | 'embedding' | 'rerank';
+
+interface RequestFor {
+  text: CompletionRequest;
+  embedding: EmbeddingRequest;
+  rerank: RerankRequest;
 }
 
+/** Returns what a model of this modality, such as `text->embedding`, returns. */
+export function outputOf(modality: string): ModelOutput {
+  const output = modality.slice(modality.indexOf('->') + 2);
+  return output === 'embedding' || output === 'rerank' ? output : 'text';
+}
+
+/** Returns the modality of a model file. `embedding`: how it computes vectors or scores; null: it generates text. */
+export function modalityOf(embedding: { readonly pooling: string } | null): string {
+  if (embedding === null) return 'text->text';
+  return embedding.pooling === 'rank' ? 'text->rerank' : 'text->embedding';
+}
+
+const OUTPUTS: Readonly<Record<ModelOutput, { does: string; path: string }>> = {
+  text: { does: 'generates text', path: '/v1/chat/completions' },
+  embedding: { does: 'returns embeddings', path: '/v1/embeddings' },
+  rerank: { does: 'ranks documents', path: '/v1/rerank' },
+};
+
 /** Throws 400 `unsupported_parameter` for a request of another kind than the model serves, with the endpoint to use. */
-export function refuseOtherKind<E extends boolean>(
+export function refuseOtherKind<O extends ModelOutput>(
   request: GenerationRequest,
-  embeds: E,
-): asserts request is E extends true ? EmbeddingRequest : CompletionRequest {
-  if ((request.kind === 'embedding') === embeds) return;
-  const message = embeds
-    ? 'This model returns embeddings and generates no text. Send texts to `POST /v1/embeddings`.'
-    : 'This model generates text and returns no embeddings. Use `POST /v1/chat/completions`, or a model whose `architecture.modality` is `text->embedding`.';
-  throw new ServiceError('unsupported_parameter', message, { param: 'model' });
+  served: O,
+): asserts request is RequestFor[O] {
+  const asked = isForText(request) ? 'text' : request.kind;
+  if (asked === served) return;
+  const { does, path } = OUTPUTS[served];
+  const other = asked === 'text' ? '' : `, or a model whose \`architecture.modality\` is \`text->${asked}\``;
+  throw new ServiceError('unsupported_parameter', `This model only ${does}. Use \`POST ${path}\`${other}.`, {
+    param: 'model',
+  });
 }
 
 /** Something that a request can ask for and that not every server supports. */
@@ -140,7 +166,8 @@ export const FEATURES = {
     isUsed: inChats(({ templateVariables }) => Object.keys(templateVariables).length > 0),
   },
   /** TGI has no endpoint for them. */
-  embeddings: { servers: WITH_OPENAI, isUsed: inEmbeddings(() => true) },
+  embeddings: { servers: [...WITH_OPENAI, 'tei'], isUsed: inEmbeddings(() => true) },
+  rerank: { servers: [...WITH_OPENAI, 'tei'], isUsed: only('rerank')(() => true) },
   tokenInputs: { servers: WITH_OPENAI, isUsed: inEmbeddings((request) => tokenInputs(request).length > 0) },
 } as const satisfies Readonly<Record<string, FeatureSupport>>;
 

@@ -6,7 +6,7 @@ import { DEFAULT_SAMPLING, type RecommendedSampling, type Sampling } from './sam
  * Types of replicas; `openai` is any other server or provider. `features.ts` defines what each of them supports, and
  * `replicas/dialects.ts` their other differences.
  */
-export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'openai'] as const;
+export const DIALECTS = ['sluice', 'vllm', 'sglang', 'llama-server', 'tgi', 'tei', 'openai'] as const;
 export type Dialect = (typeof DIALECTS)[number];
 /** The dialects of other servers. Sluice's own engines have a private protocol (`engine/engine-protocol.ts`). */
 export type ServerDialect = Exclude<Dialect, 'sluice'>;
@@ -123,8 +123,8 @@ interface GenerationRequestBase {
   /** Model ID from the caller. */
   model: string;
   /**
-   * Maximum completion tokens per choice; 0 for an embedding, otherwise at least 1. If null, they are limited only by the
-   * model and its context.
+   * Maximum completion tokens per choice; 0 for requests that generate no text, otherwise at least 1. If null, they are
+   * limited only by the model and its context.
    */
   maxTokens: number | null;
   sampling: Sampling;
@@ -208,6 +208,15 @@ export interface EmbeddingRequest extends GenerationRequestBase {
 /** A text, or the IDs of its tokens. */
 export type EmbeddingInput = string | readonly number[];
 
+/** A request for a score of each document: how relevant it is to the query. It generates no tokens either. */
+export interface RerankRequest extends GenerationRequestBase {
+  kind: 'rerank';
+  /** Not empty. */
+  query: string;
+  /** Not empty, and none of them is. */
+  documents: readonly string[];
+}
+
 /** The parameters of requests that generate no tokens. */
 export const NO_OUTPUT = {
   maxTokens: 0,
@@ -222,11 +231,16 @@ export const NO_OUTPUT = {
   continuation: null,
 } as const satisfies Partial<GenerationRequestBase>;
 
-export type GenerationRequest = CompletionRequest | EmbeddingRequest;
+export type GenerationRequest = CompletionRequest | EmbeddingRequest | RerankRequest;
 
 /** The kind of a request; each has its own endpoint. */
 export type GenerationKind = GenerationRequest['kind'];
 export type CompletionKind = CompletionRequest['kind'];
+
+/** Whether a request is for text, not for vectors or scores. */
+export function isForText(request: GenerationRequest): request is CompletionRequest {
+  return request.kind === 'chat' || request.kind === 'text';
+}
 
 /**
  * The source of the token counts. `engine`: the engine reported them. `estimated`: the engine did not report all of
@@ -329,7 +343,7 @@ export interface PrefillEvent {
 }
 
 /**
- * The events of a generation. First comes one `started`, then the text and the tool calls, or the vectors of an embedding.
+ * The events of a generation. First comes one `started`, then the text and the tool calls, the vectors, or the scores.
  * Each choice has one `finish` after its last part. One `end` comes last. A call is one `tool-call`, followed by the parts
  * of its arguments; the calls of a choice do not overlap. Reasoning and calls count as completion tokens. A stream that
  * throws a `ServiceError` has no `end`.
@@ -363,6 +377,14 @@ export type GenerationEvent =
       vector: Float32Array;
     }
   | {
+      /** The score of one document. A document can have several, as an input can have several vectors. */
+      type: 'score';
+      /** Index of the document. */
+      index: number;
+      /** A finite number: the higher, the more relevant. */
+      score: number;
+    }
+  | {
       type: 'end';
       usage: Usage;
       usageSource: UsageSource;
@@ -386,7 +408,7 @@ export function countTokens(usage: Usage, { type, completionTokens }: TextEvent 
   usage.completionTokens = completionTokens;
 }
 
-/** Returns the number of choices of all prompts together. All inputs of an embedding are one choice. */
+/** Returns the number of choices of all prompts together. All inputs of an embedding are one choice, and all documents. */
 export function totalChoices(request: GenerationRequest): number {
   return promptCount(request) * request.choices;
 }
@@ -396,6 +418,7 @@ export function promptCount(request: GenerationRequest): number {
   switch (request.kind) {
     case 'chat':
     case 'embedding':
+    case 'rerank':
       return 1;
     case 'text':
       return request.prompts.length;
@@ -409,6 +432,7 @@ export function asChat(request: GenerationRequest): ChatRequest | null {
       return request;
     case 'text':
     case 'embedding':
+    case 'rerank':
       return null;
   }
 }
@@ -493,6 +517,7 @@ export function echoedPrompts(request: GenerationRequest): readonly string[] {
   switch (request.kind) {
     case 'chat':
     case 'embedding':
+    case 'rerank':
       return [];
     case 'text':
       return request.echo ? request.prompts : [];
@@ -512,7 +537,26 @@ export function estimatedPromptTokens(request: GenerationRequest): number {
   let sum = estimatedImageTokens(request);
   for (const text of promptTexts(request)) sum += Math.ceil(text.length / CHARACTERS_PER_TOKEN);
   for (const tokens of tokenInputs(request)) sum += tokens.length;
-  return sum;
+  return sum + repeatedQueryTokens(request);
+}
+
+/** The model reads the query once for each document, and the texts of the prompt have it once. */
+function repeatedQueryTokens(request: GenerationRequest): number {
+  if (request.kind !== 'rerank') return 0;
+  return (request.documents.length - 1) * Math.ceil(request.query.length / CHARACTERS_PER_TOKEN);
+}
+
+/** Returns the number of inputs that get a vector or a score. */
+export function inputCount(request: GenerationRequest): number {
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      return 0;
+    case 'embedding':
+      return request.inputs.length;
+    case 'rerank':
+      return request.documents.length;
+  }
 }
 
 const NO_TOKENS: readonly (readonly number[])[] = [];
@@ -522,6 +566,7 @@ export function tokenInputs(request: GenerationRequest): readonly (readonly numb
   switch (request.kind) {
     case 'chat':
     case 'text':
+    case 'rerank':
       return NO_TOKENS;
     case 'embedding':
       return request.inputs.filter((input) => typeof input !== 'string');
@@ -538,6 +583,8 @@ export function promptTexts(request: GenerationRequest): readonly string[] {
       return request.prompts;
     case 'embedding':
       return request.inputs.filter((input) => typeof input === 'string');
+    case 'rerank':
+      return [request.query, ...request.documents];
     case 'chat': {
       const tools = toolTexts(request.tools);
       const messages = request.messages.map(messageText);

@@ -19,8 +19,15 @@ export function promptTokenBounds(request: GenerationRequest, context = Infinity
       return promptTexts(request).map(textTokens);
     case 'embedding':
       return request.inputs.map((input) => (typeof input === 'string' ? textTokens(input) : input.length));
+    case 'rerank': {
+      const query = TOKENS_PER_RERANK + textTokens(request.query);
+      return request.documents.map((document) => query + textTokens(document));
+    }
   }
 }
+
+/** Tokens that a template may add per pair of query and document: that of Qwen3-Reranker has instructions. */
+const TOKENS_PER_RERANK = 256;
 
 /** Tokens that a template may add per message and per tool call. */
 const TOKENS_PER_MESSAGE = 24;

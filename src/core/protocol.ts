@@ -11,6 +11,8 @@ export interface Protocol {
   /** Names the protocol in the ledger, in metrics, traces and filters, such as `chat`. */
   readonly id: string;
   readonly path: string;
+  /** A second path with the same requests. */
+  readonly otherPath?: string;
   /** The kind of its requests. */
   readonly kind: GenerationKind;
   /** Bounds of the JSON values in a body. Default: those of all bodies. */

@@ -18,7 +18,7 @@ import type { JsonObject } from '../json/values.ts';
  * The version, which `GET /health` of an engine reports. The service uses only engines of its own version. Increment it
  * when `GenerationRequest`, `EngineEvent` or their formats change.
  */
-export const ENGINE_PROTOCOL = 5;
+export const ENGINE_PROTOCOL = 6;
 
 export const GENERATE_PATH = '/generate';
 

@@ -4,7 +4,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../support/connection-watch.ts';
 import { ServiceError } from '../core/errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../support/event-stream.ts';
-import { isEmbeddingModality, refuseOtherKind, withRecommended } from '../core/features.ts';
+import { outputOf, refuseOtherKind, withRecommended } from '../core/features.ts';
 import { hasImages, type GenerationEvent, type GenerationRequest } from '../core/generation.ts';
 import { ClientDisconnected, complete, type Generation } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -254,7 +254,7 @@ export function modelOf(
   const model = router.model(generation.model, caller.models);
   if (caller.models?.has(model.id) === false) throw modelNotAllowed(model.id);
   const card = model.card();
-  if (card !== null) refuseOtherKind(generation, isEmbeddingModality(card.architecture.modality));
+  if (card !== null) refuseOtherKind(generation, outputOf(card.architecture.modality));
   generation.model = model.id;
   return model;
 }

@@ -1,11 +1,11 @@
 import { API_PATHS } from './api/endpoints.ts';
 import { COUNT_PATH } from '../protocols/anthropic/count.ts';
 import { didYouMean } from '../support/nearest.ts';
-import { PROTOCOLS } from './protocols.ts';
+import { pathsOf, PROTOCOLS } from './protocols.ts';
 
 /** The paths and methods of all endpoints except the management API. `*` matches the rest of a path. */
 export const PATHS = [
-  ...PROTOCOLS.map(({ path }) => [path, ['POST']] as const),
+  ...PROTOCOLS.flatMap(pathsOf).map((path) => [path, ['POST']] as const),
   [COUNT_PATH, ['POST']],
   ['/v1/models', ['GET', 'HEAD']],
   ['/v1/models/*', ['GET', 'HEAD']],

@@ -1,19 +1,27 @@
 import type { IncomingMessage } from 'node:http';
 import { MESSAGES } from '../protocols/anthropic/protocol.ts';
 import { EMBEDDINGS } from '../protocols/openai/embeddings.ts';
+import { RERANK } from '../protocols/openai/rerank.ts';
 import { CHAT, TEXT } from '../protocols/openai/protocols.ts';
 import type { Protocol } from '../core/protocol.ts';
 import { RESPONSES } from '../protocols/responses/protocol.ts';
 
 /** The protocols that callers can use. */
-export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, EMBEDDINGS, RESPONSES, MESSAGES];
+export const PROTOCOLS: readonly Protocol[] = [CHAT, TEXT, EMBEDDINGS, RERANK, RESPONSES, MESSAGES];
+
+/** Returns the paths of a protocol. */
+export function pathsOf({ path, otherPath }: Protocol): readonly string[] {
+  return otherPath === undefined ? [path] : [path, otherPath];
+}
 
 /** By the usual spellings of their paths. */
 const BY_PATH: ReadonlyMap<string, Protocol> = new Map(
-  PROTOCOLS.flatMap((protocol) => [
-    [protocol.path, protocol],
-    [`${protocol.path}/`, protocol],
-  ]),
+  PROTOCOLS.flatMap((protocol) =>
+    pathsOf(protocol).flatMap((path): [string, Protocol][] => [
+      [path, protocol],
+      [`${path}/`, protocol],
+    ]),
+  ),
 );
 
 /**

@@ -20,7 +20,7 @@ import { modelNotAllowed } from './generate.ts';
 import { registerTokenCount } from './count-tokens.ts';
 import { sendError, sendJson, takeOver } from './exchange.ts';
 import { GenerationEndpoint } from './generation-endpoint.ts';
-import { isForAnthropic, languageOf, PROTOCOLS, protocolOf } from './protocols.ts';
+import { isForAnthropic, languageOf, pathsOf, PROTOCOLS, protocolOf } from './protocols.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { isHealthCheck, registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
@@ -86,7 +86,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
       const { request: raw, response } = takeOver(request, reply);
       void generations.serve(protocol, raw, response);
     };
-    app.post(protocol.path, { onRequest }, () => {});
+    for (const path of pathsOf(protocol)) app.post(path, { onRequest }, () => {});
   }
   registerTokenCount(app, context);
   registerModels(app, context);

@@ -16,13 +16,13 @@ import type { Accounting } from '../inference/request-accounting.ts';
 import type { ReplicaState } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
 import type { ReplicaOverview } from '../routing/served-model.ts';
-import { PROTOCOLS } from './protocols.ts';
+import { pathsOf, PROTOCOLS } from './protocols.ts';
 import type { RequestSummary } from './request-log.ts';
 
 /** The label `model` of requests that were refused before their model was known. */
 const UNKNOWN_MODEL = 'unknown';
 
-const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(PROTOCOLS.map(({ path }) => path));
+const GENERATION_PATHS: ReadonlySet<string | undefined> = new Set(PROTOCOLS.flatMap(pathsOf));
 
 /**
  * The metrics of one service. Request metrics are recorded when a request ends; the others are read from other

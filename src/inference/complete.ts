@@ -11,6 +11,7 @@ import {
 } from '../replicas/replica.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
+  isForText,
   estimatedPromptTokens,
   totalChoices,
   type GenerationRequest,
@@ -220,9 +221,9 @@ class GenerationIterator implements Generation {
     return lease.client.generate(request, this.#stop.signal, { waitedMs, maxWaitMs })[Symbol.asyncIterator]();
   }
 
-  /** Vectors are computed one input after another, which is not reported. */
+  /** Vectors and scores are computed one after another, which is not reported. */
   #reportsPrefill({ dialect }: ReplicaClient): boolean {
-    return DIALECT_TRAITS[dialect].reportsSlot && this.#request.kind !== 'embedding';
+    return DIALECT_TRAITS[dialect].reportsSlot && isForText(this.#request);
   }
 
   #acquire(): Lease | Promise<Lease> {

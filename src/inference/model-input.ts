@@ -33,7 +33,7 @@ const MAX_NAME_CHARACTERS = 64;
 export interface ModelInput {
   /** Messages by role; null for a text completion. */
   messages: Partial<Record<Role, number>> | null;
-  /** Prompts of a text completion, or inputs of an embedding; null for a chat. */
+  /** Prompts of a text completion, inputs of an embedding, or documents to rank; null for a chat. */
   prompts: number | null;
   /** The length of the vectors that was asked for. Null: that of the model, or no embedding. */
   dimensions: number | null;
@@ -143,6 +143,8 @@ function promptFields(request: GenerationRequest, card: ModelCard | null): Writt
       return { prompts: request.prompts.length };
     case 'embedding':
       return { prompts: request.inputs.length, dimensions: request.dimensions ?? undefined };
+    case 'rerank':
+      return { prompts: request.documents.length };
   }
 }
 

@@ -140,6 +140,7 @@ export class GenerationRecord implements Required<RunningCounts> {
         this.toolCalls?.add(event);
         return;
       case 'embedding':
+      case 'score':
         return;
       case 'finish':
         this.usage.promptTokens = this.#promptTokens;

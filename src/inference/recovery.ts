@@ -134,8 +134,9 @@ export class Recovery {
       case 'started':
         this.#promptTokenIds = event.promptTokenIds ?? null;
         return;
-      // If the replica fails, another one computes all vectors again.
+      // If the replica fails, another one computes all vectors or scores again.
       case 'embedding':
+      case 'score':
       case 'finish':
       case 'end':
         return;

@@ -19,6 +19,7 @@ import type {
 import type { Plan, Plans } from '../accounts/plans.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
+  isForText,
   type GenerationRequest,
   hasImages,
   promptCount,
@@ -218,7 +219,7 @@ export class RequestAccounting {
     const { accountId } = this.#identity.caller;
     const least = Math.max(0, bound - TOKENS_PER_CHAT) / MOST_BYTES_PER_TOKEN;
     const leastAmount = unit === 'usd' ? (least * price.prompt) / 1000 : least;
-    const isOnePrompt = request.kind !== 'embedding' && promptCount(request) === 1;
+    const isOnePrompt = isForText(request) && promptCount(request) === 1;
     if (!isOnePrompt || leastAmount > amount || hasImages(request)) return null;
     await this.#model.whenReady({ request, accountId, weight: this.weight, signal });
     const count = await inTurn(accountId, () => this.#model.countPromptTokens(request, signal));

@@ -90,7 +90,7 @@ export function readVectors(body: Uint8Array, count: number): VectorList {
   return { numbers, dimensions: first.length, promptTokens: readPromptTokens(jsonObject(usage)) };
 }
 
-/** Some servers report only the total. */
-function readPromptTokens(usage: JsonObject): number | null {
+/** Reads the prompt tokens of a usage. Some servers report only the total. */
+export function readPromptTokens(usage: JsonObject): number | null {
   return readCount(usage['prompt_tokens']) ?? readCount(usage['total_tokens']);
 }

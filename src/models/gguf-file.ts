@@ -12,6 +12,8 @@ export interface GgufScan {
   elements: number;
   /** Number of elements by the name of the tensor type, such as `Q8_0`. */
   elementsByType: ReadonlyMap<string, number>;
+  /** Whether it has the head of a classifier, as models have that rank texts. */
+  hasClassifier: boolean;
   /** Texts of the special tokens, by the metadata key that contains the ID of the token. */
   tokenTexts: ReadonlyMap<string, string>;
   /** Number of tokens in the vocabulary; null if the file has no vocabulary. */
@@ -180,17 +182,22 @@ async function readSpecialTokens(
   return texts;
 }
 
+/** llama.cpp's names of the two layers of a classifier, of which a model has one or both. */
+const CLASSIFIER = /^cls(\.output)?\.weight$/;
+
 interface TensorTotals {
   elements: number;
   elementsByType: Map<string, number>;
+  hasClassifier: boolean;
   /** Bytes from the start of the tensor data to the end of the last tensor. */
   endOffset: number;
 }
 
 async function readTensors(cursor: GgufCursor, count: number): Promise<TensorTotals> {
-  const totals: TensorTotals = { elements: 0, elementsByType: new Map(), endOffset: 0 };
+  const totals: TensorTotals = { elements: 0, elementsByType: new Map(), hasClassifier: false, endOffset: 0 };
   for (let index = 0; index < count; index++) {
-    await cursor.skipStrings(1);
+    if (CLASSIFIER.test(await cursor.string('the name of a tensor', MAX_KEY_BYTES)))
+      totals.hasClassifier = true;
     const dimensions = await cursor.u32();
     if (dimensions > MAX_DIMENSIONS) throw cursor.damaged(`tensor ${index} has ${dimensions} dimensions`);
     let elements = 1;

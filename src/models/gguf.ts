@@ -28,6 +28,10 @@ export interface GgufInfo {
   eosToken: string | null;
   /** Whether prompts start with `bosToken`. If null, the default of the tokenizer applies. */
   addBosToken: boolean | null;
+  /** Whether a separator comes between two texts, after the end of the first. If null, as for `addBosToken`. */
+  addSeparator: boolean | null;
+  /** The prompt of a model that ranks texts, with `{query}` and `{document}`; null: they only have a separator. */
+  rerankTemplate: string | null;
   /** Name of the file type, such as `Q4_1`. If it is unknown, the most common type of the weights. */
   quantization: string;
   /** `general.file_type`. */
@@ -44,7 +48,7 @@ export interface GgufInfo {
   vocabularySize: number | null;
   /** Dimension of an embedding; null if unknown. */
   embeddingLength: number | null;
-  /** How the model computes embeddings; null for models that generate text. */
+  /** How the model computes embeddings or scores; null for models that generate text. */
   embedding: EmbeddingInfo | null;
   /** From `general.sampling.*`; null if the file recommends nothing. */
   sampling: RecommendedSampling | null;
@@ -58,7 +62,7 @@ export interface GgufInfo {
 }
 
 export interface EmbeddingInfo {
-  /** How the vectors of an input's tokens become one. With `none`, they do not; `rank` is for models that compare texts. */
+  /** How the vectors of an input's tokens become one. With `none`, they do not; with `rank`, they become the score of a text. */
   pooling: Pooling;
   /** Whether tokens cannot see later ones, as in models that generate text. Only then is there a KV cache. */
   causal: boolean;
@@ -99,6 +103,8 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     bosToken: first.tokenTexts.get('tokenizer.ggml.bos_token_id') ?? null,
     eosToken: first.tokenTexts.get('tokenizer.ggml.eos_token_id') ?? null,
     addBosToken: metadata.flag('tokenizer.ggml.add_bos_token'),
+    addSeparator: metadata.flag('tokenizer.ggml.add_sep_token'),
+    rerankTemplate: metadata.text('tokenizer.chat_template.rerank'),
     quantization: (fileType === null ? undefined : FILE_TYPES.get(fileType)) ?? mostCommonType(scans),
     fileType,
     parameterCount: metadata.number('general.parameter_count') ?? (elements === 0 ? null : elements),
@@ -106,7 +112,7 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     slidingWindow: metadata.number(`${architecture}.attention.sliding_window`) || null,
     vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
     embeddingLength: metadata.number(`${architecture}.embedding_length`),
-    embedding: embeddingOf(metadata, architecture),
+    embedding: embeddingOf(metadata, architecture, first.hasClassifier),
     sampling: samplingOf(metadata),
     layerCount: metadata.number(`${architecture}.block_count`) ?? 0,
     splitCount: files.length,
@@ -198,10 +204,16 @@ function stateLength(
   return convolution * (inner + 2 * number('ssm.group_count') * state) + inner * state; // Mamba and gated delta nets
 }
 
-/** Models that generate text can also have a pooling of `none`. */
-function embeddingOf(metadata: MetadataReader, architecture: string): EmbeddingInfo | null {
-  const pooling = POOLINGS[metadata.number(`${architecture}.pooling_type`) ?? 0] ?? 'none';
+/** Models that generate text can also have a pooling of `none`. Many files of models that rank texts have no pooling. */
+function embeddingOf(
+  metadata: MetadataReader,
+  architecture: string,
+  hasClassifier: boolean,
+): EmbeddingInfo | null {
   const causal = !BIDIRECTIONAL.test(architecture);
+  const fallback = hasClassifier && !causal ? 'rank' : 'none';
+  const number = metadata.number(`${architecture}.pooling_type`);
+  const pooling = number === null ? fallback : (POOLINGS[number] ?? 'none');
   return pooling === 'none' && causal ? null : { pooling, causal };
 }
 

@@ -194,7 +194,8 @@ function planEmbeddings(
   contextTokens: number,
 ): MemoryPlan {
   // Only the state of the last token is needed then, so that the batches of an input can follow each other.
-  const batchTokens = causal && pooling === 'last' ? Math.min(contextTokens, MAX_BATCH) : contextTokens;
+  const batchTokens =
+    causal && (pooling === 'last' || pooling === 'rank') ? Math.min(contextTokens, MAX_BATCH) : contextTokens;
   // The second term: which tokens see which others.
   const bytesOf = (batch: number, context: number) =>
     4 * batch * ((causal ? (model.vocabularySize ?? 150_000) : 0) + 8 * (model.embeddingLength ?? 1024)) +

@@ -80,6 +80,7 @@ export abstract class PartWriter<Json, Part extends ResponsePart<Json>>
         this.complete(event.usage);
         break;
       case 'embedding':
+      case 'score':
     }
   }
 

@@ -1,5 +1,6 @@
 import { ServiceError } from '../core/errors.ts';
 import {
+  isForText,
   asChat,
   echoedPrompts,
   hasImages,
@@ -18,7 +19,7 @@ export type OutputPosition = 'text' | 'reasoning' | 'text after reasoning' | 'ca
 
 /** Whether a replica of this dialect can continue the request after an interruption. */
 export function canContinue(request: GenerationRequest, dialect: Dialect): boolean {
-  if (request.kind === 'embedding' || !hasOneOutput(request)) return false;
+  if (!isForText(request) || !hasOneOutput(request)) return false;
   // The IDs of a prompt's tokens do not contain its images.
   if (hasImages(request)) return false;
   switch (DIALECT_TRAITS[dialect].continues) {

@@ -204,6 +204,27 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     readDescription: (body) => ({ contextTokens: readCount(body['max_total_tokens']) }),
   },
 
+  /** Text Embeddings Inference. It has no prefix cache. */
+  tei: {
+    wholeResponses: true,
+    startedBy: 'headers',
+    reportsSlot: false,
+    usagePerChoice: false,
+    isolation: 'salt',
+    needsMaxTokens: [],
+    defaultsToFullContext: [],
+    reservedTokens: 0,
+    continues: 'nothing',
+    adaptsFields: false,
+    healthCheck: HEALTH_ENDPOINT,
+    gauges: null,
+    describePaths: ['/info'],
+    readDescription: (body) => ({
+      contextTokens: readCount(body['max_input_length']),
+      modality: 'reranker' in jsonObject(body['model_type']) ? 'text->rerank' : 'text->embedding',
+    }),
+  },
+
   /**
    * Health is checked less often, because providers bill requests and limit their rate, and a list of models can be a
    * megabyte long.

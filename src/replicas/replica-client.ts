@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { ServiceError } from '../core/errors.ts';
 import {
+  isForText,
   asChat,
   promptTexts,
   type ChatRequest,
@@ -15,8 +16,7 @@ import {
   type ReasoningField,
   formatRequest,
   formatTokenize,
-  REPLICA_PATHS,
-  replicaKind,
+  replicaPath,
 } from './wire/replica-request.ts';
 import { readErrorBody } from './wire/replica-error.ts';
 import { jsonBody, writeLargeJson } from '../json/json-thread.ts';
@@ -167,7 +167,7 @@ export class HttpReplicaClient implements ReplicaClient {
     wait: SlotWait | null = null,
   ): AsyncIterableIterator<ReplicaEvent> {
     const { wholeResponses, continues } = this.#streams.traits;
-    if (request.kind !== 'embedding' && request.continuation !== null && continues === 'text') {
+    if (isForText(request) && request.continuation !== null && continues === 'text') {
       return this.#continueText(request, request.continuation, signal);
     }
     const isCounted = this.#options.exactCounts === true && request.maxTokens !== 0;
@@ -224,6 +224,7 @@ export class HttpReplicaClient implements ReplicaClient {
         return await this.#tokenize(bodies, request, signal);
       }
       case 'tgi':
+      case 'tei':
       case 'openai':
         return null;
     }
@@ -396,7 +397,7 @@ export class HttpReplicaClient implements ReplicaClient {
       reasoningField,
       refused,
     });
-    return { path: this.#pathOf(REPLICA_PATHS[replicaKind(request, dialect)]), headers, body };
+    return { path: this.#pathOf(replicaPath(request, dialect)), headers, body };
   };
 
   #pathOf(path: string): string {

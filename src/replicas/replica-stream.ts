@@ -6,6 +6,8 @@ import {
   estimatedPromptTokens,
   tokenInputs,
   imagesOf,
+  inputCount,
+  isForText,
   promptTexts,
   totalChoices,
   type Dialect,
@@ -19,7 +21,7 @@ import {
   type GenerationEvent,
 } from '../core/generation.ts';
 import { LARGE_JSON, LARGE_LIST, readLargeResponse, writeLargeJson } from '../json/json-thread.ts';
-import { readEmbeddings } from './wire/embedding-reader.ts';
+import { readEmbeddings, readScores } from './wire/embedding-reader.ts';
 import { invalidResponse } from '../core/invalid-response.ts';
 import { readPackedResponse, readResponse, StreamReader } from './wire/response-reader.ts';
 import {
@@ -318,8 +320,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   /** Limits the size of a non-streaming response that arrives as events, because they are collected in memory. */
   #limitCollected(chunk: Buffer): void {
-    const { kind, stream } = this.#request;
-    if (kind === 'embedding') this.#limitBody(chunk, MAX_RESPONSE_BYTES);
+    const { stream } = this.#request;
+    if (!isForText(this.#request)) this.#limitBody(chunk, MAX_RESPONSE_BYTES);
     // The service's own engines end texts at the context length.
     else if (!stream && !this.#settings.frames) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
   }
@@ -355,6 +357,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       void this.#readInBackground((body) => readEmbeddings(request, body));
       return true;
     }
+    if (request.kind === 'rerank') {
+      void this.#readInBackground((body) => readScores(request, body));
+      return true;
+    }
     const meter = this.#usageMeter();
     if (this.#bodyBytes >= LARGE_LIST) {
       void this.#readInBackground((body) => readLarge(request, body, meter));
@@ -373,9 +379,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     });
   }
 
-  async #readInBackground(
-    read: (body: Uint8Array<ArrayBuffer>) => Promise<GenerationEvent[]>,
-  ): Promise<void> {
+  async #readInBackground(read: (body: Buffer<ArrayBuffer>) => Promise<GenerationEvent[]>): Promise<void> {
     try {
       this.#deliver(await read(Buffer.concat(this.#bodyParts.splice(0))));
     } catch (error) {
@@ -550,6 +554,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       case 'prefill':
       case 'tool-call':
       case 'embedding':
+      case 'score':
       case 'end':
     }
   }
@@ -670,9 +675,10 @@ function endless(reason: string): ServiceError {
 }
 
 /** The request may need this long on any replica, so it is not retried. */
-function responseTimeout({ kind }: GenerationRequest, responseMs: number): ServiceError {
-  const advice =
-    kind === 'embedding' ? 'Send fewer inputs in a request.' : 'Set `stream` to true, or lower `max_tokens`.';
+function responseTimeout(request: GenerationRequest, responseMs: number): ServiceError {
+  const advice = isForText(request)
+    ? 'Set `stream` to true, or lower `max_tokens`.'
+    : 'Send fewer inputs in a request.';
   return new ServiceError(
     'response_timeout',
     `The response was not complete after ${Math.ceil(responseMs / 1000)} s. ${advice}`,
@@ -680,13 +686,12 @@ function responseTimeout({ kind }: GenerationRequest, responseMs: number): Servi
 }
 
 /** Log probabilities and vectors can make a valid response this long, and it would be as long on any replica. */
-function tooLarge({ kind, logprobs }: GenerationRequest, most: number): ServiceError {
-  if (kind !== 'embedding' && logprobs === null)
-    return unavailable(`the response has more than ${most} bytes`);
-  const advice =
-    kind === 'embedding'
-      ? 'Send fewer inputs in a request.'
-      : 'Set `stream` to true, or request fewer log probabilities, choices or tokens.';
+function tooLarge(request: GenerationRequest, most: number): ServiceError {
+  const forText = isForText(request);
+  if (forText && request.logprobs === null) return unavailable(`the response has more than ${most} bytes`);
+  const advice = forText
+    ? 'Set `stream` to true, or request fewer log probabilities, choices or tokens.'
+    : 'Send fewer inputs in a request.';
   const size = `The response has more than ${most / 1_048_576} MiB.`;
   return new ServiceError('response_too_large', `${size} ${advice}`);
 }
@@ -742,7 +747,7 @@ function streamReader(
   return new StreamReader(replicaKind(request, dialect), meter, offered, maxBytes, totalChoices(request));
 }
 
-/** Returns how many tokens or vectors a response may have, over all choices, including repeated prompts and some more. */
+/** Returns how many tokens, vectors or scores a response may have, over all choices, including repeated prompts and some more. */
 function mostTokens(
   request: GenerationRequest,
   { contextTokens }: Pick<ContextBound, 'contextTokens'>,
@@ -751,8 +756,7 @@ function mostTokens(
   const context = contextTokens ?? UNKNOWN_CONTEXT;
   const repeated = echoedPrompts(request).reduce((sum, prompt) => sum + prompt.length, 0);
   const choices = Math.min(maxTokens ?? context, context) * totalChoices(request);
-  const vectors = request.kind === 'embedding' ? request.inputs.length : 0;
-  return choices + repeated * request.choices + vectors + EXTRA_TOKENS;
+  return choices + repeated * request.choices + inputCount(request) + EXTRA_TOKENS;
 }
 
 /** The properties of a replica that determine the `max_tokens` sent to it. */
@@ -819,4 +823,5 @@ const HAS_CLOSE_BOUND: Readonly<Record<GenerationKind, boolean>> = {
   chat: false,
   text: true,
   embedding: false,
+  rerank: false,
 };

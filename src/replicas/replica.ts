@@ -1,7 +1,7 @@
 import type { PullProgress } from '../models/progress.ts';
 import type { Dialect, GenerationRequest, EngineEvent } from '../core/generation.ts';
 import { ServiceError } from '../core/errors.ts';
-import { isEmbeddingModality } from '../core/features.ts';
+import { outputOf } from '../core/features.ts';
 import type { ModelDescription, ReplicaHealth } from '../engine/engine.ts';
 
 /** The values that limit how many requests a replica can take; see `ReplicaHealth`. */
@@ -10,13 +10,13 @@ export type ReplicaCapacity = Pick<ReplicaHealth, 'slots' | 'slotsInUse' | 'queu
   takesTurns?: boolean;
 };
 
-/** Returns the same for an engine of the service with this model: the inputs of embeddings take turns. */
+/** Returns the same for an engine of the service with this model: its inputs take turns, if it returns no text. */
 export function ownCapacity(
   capacity: ReplicaCapacity,
   description: ModelDescription | null,
 ): ReplicaCapacity {
-  const embeds = isEmbeddingModality(description?.modality ?? '');
-  return embeds ? { ...capacity, takesTurns: true } : capacity;
+  const takesTurns = outputOf(description?.modality ?? '') !== 'text';
+  return takesTurns ? { ...capacity, takesTurns } : capacity;
 }
 
 /**

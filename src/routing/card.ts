@@ -1,7 +1,7 @@
 import { imagesSchema } from '../config/model.ts';
 import type { ModelConfig } from '../config/schema.ts';
 import type { ModelDescription } from '../engine/engine.ts';
-import { IMAGE_MODALITY, isEmbeddingModality } from '../core/features.ts';
+import { IMAGE_MODALITY, outputOf } from '../core/features.ts';
 import type { ImageLimits, ModelCard } from '../core/generation.ts';
 
 /**
@@ -20,7 +20,7 @@ function cardOf(
   if (contextTokens === null) return null;
   const modality = modalityOf(config, descriptions);
   const completionTokens = smallest([
-    isEmbeddingModality(modality) ? 0 : config.maxCompletionTokens,
+    outputOf(modality) === 'text' ? config.maxCompletionTokens : 0,
     contextTokens,
     ...descriptions.map((each) => each.maxCompletionTokens),
   ]);

@@ -12,6 +12,7 @@ import {
 } from '../models/memory.ts';
 import { ServiceError } from '../core/errors.ts';
 import { CATALOG, findModel, plannedModel, type CatalogModel } from '../models/catalog.ts';
+import { modalityOf } from '../core/features.ts';
 import { readGguf } from '../models/gguf.ts';
 import type { ModelStore } from '../models/store.ts';
 
@@ -101,7 +102,7 @@ export async function describeModel(
     quantization: info.quantization,
     tokenizer: info.tokenizerFamily,
     recommendedSampling: info.sampling,
-    ...(info.embedding !== null && { modality: 'text->embedding', maxCompletionTokens: null }),
+    ...(info.embedding !== null && { modality: modalityOf(info.embedding), maxCompletionTokens: null }),
   };
 }
 

@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises';
 import type { ModelConfig } from '../config/schema.ts';
+import { modalityOf } from '../core/features.ts';
 import { otherModel } from '../engine/other-engines.ts';
 import { findModel } from '../models/catalog.ts';
 import { readGguf } from '../models/gguf.ts';
@@ -43,7 +44,7 @@ export interface ModelDetails {
 export function knownModality(config: ModelConfig): string | null {
   if (config.modality !== undefined) return config.modality;
   const listed = config.replicas === undefined ? findModel(sourceOf(config)) : undefined;
-  return listed?.embedding ? 'text->embedding' : null;
+  return listed?.embedding ? modalityOf(listed.embedding) : null;
 }
 
 /** Returns the source of the file of an embedded model: `engine.file`, or its ID in the catalog. */

@@ -146,11 +146,16 @@ export const SPANS = {
 } as const satisfies Record<string, string>;
 
 /** `gen_ai.operation.name` of each kind of request. */
-const OPERATIONS = { chat: 'chat', text: 'text_completion', embedding: 'embeddings' } as const;
+const OPERATIONS = {
+  chat: 'chat',
+  text: 'text_completion',
+  embedding: 'embeddings',
+  rerank: 'rerank',
+} as const;
 
 /** The attributes of the span of a request, with their meaning. */
 export const ATTRIBUTES = {
-  operation: ['gen_ai.operation.name', '`chat`, `text_completion` or `embeddings`.'],
+  operation: ['gen_ai.operation.name', '`chat`, `text_completion`, `embeddings` or `rerank`.'],
   provider: ['gen_ai.provider.name', 'Always `sluice`.'],
   requestModel: [
     'gen_ai.request.model',

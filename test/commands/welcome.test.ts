@@ -15,11 +15,11 @@ test('the welcome text recommends a better model with the command that adds it',
 });
 
 test('the example request of the welcome text has only a message, because the service applies recommended sampling', () => {
-  const curl = firstRequest('http://host:1', 'Qwen/Qwen3-0.6B', false)[2] ?? '';
+  const curl = firstRequest('http://host:1', 'Qwen/Qwen3-0.6B', 'text')[2] ?? '';
   assert.match(curl, /"messages":\[\{"role":"user","content":"Hello"\}\]\}'$/);
 });
 
 test('the example request to an embedding model has a text for the endpoint of embeddings', () => {
-  const curl = firstRequest('http://host:1', 'local/embedder', true)[2] ?? '';
+  const curl = firstRequest('http://host:1', 'local/embedder', 'embedding')[2] ?? '';
   assert.match(curl, /http:\/\/host:1\/v1\/embeddings .*'\{"model":"local\/embedder","input":"Hello"\}'$/);
 });

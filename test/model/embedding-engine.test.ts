@@ -320,7 +320,12 @@ test('the plan counts the memory that the slots of embeddings take', SKIP, async
   const options = { slots: 2, contextTokens: null, threads: 2 };
   const plan = planMemory(info, options, { availableBytes: 0, gpu: false });
   const model = await NativeModel.load(await loadBackend(SILENT), file, { gpuLayers: 0, onProgress() {} });
-  const sizes = { inputTokens: plan.contextTokens, batchTokens: plan.batchTokens, threads: 1 };
+  const sizes = {
+    inputTokens: plan.contextTokens,
+    batchTokens: plan.batchTokens,
+    threads: 1,
+    ranking: false,
+  };
   const context = await model.embeddingContext(sizes);
   const allocated = plan.slots * context.allocatedBytes;
   await context.dispose();
@@ -343,7 +348,12 @@ test('a model whose tokens see only earlier ones computes a long input in severa
     const ids = Array.from({ length: 1300 }, (_, index) => (index * 7) % 250);
     const { vectors } = await embed(engine, request([ids]));
     const model = await NativeModel.load(await loadBackend(SILENT), path, { gpuLayers: 0, onProgress() {} });
-    const context = await model.embeddingContext({ inputTokens: 2048, batchTokens: 2048, threads: 1 });
+    const context = await model.embeddingContext({
+      inputTokens: 2048,
+      batchTokens: 2048,
+      threads: 1,
+      ranking: false,
+    });
     const whole = await context.embed(Uint32Array.from(ids), 1, () => {});
     await context.dispose();
     await model.dispose();

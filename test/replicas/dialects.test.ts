@@ -47,6 +47,7 @@ const RESPONSES: Record<Dialect, Record<string, unknown>> = {
     '/v1/models': { data: [{ id: MODEL, meta: { n_ctx_train: 131_072 } }] },
   },
   tgi: { '/info': { model_id: 'a/b', max_total_tokens: 2048, max_input_tokens: 1024 } },
+  tei: { '/info': { model_id: 'a/b', model_type: { reranker: {} }, max_input_length: 2048 } },
   openai: {
     '/v1/models': {
       data: [

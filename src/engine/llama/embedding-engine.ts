@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts';
-import { refuseOtherKind } from '../../core/features.ts';
+import { modalityOf, outputOf, refuseOtherKind } from '../../core/features.ts';
 import { NO_USAGE, type GenerationEvent, type GenerationRequest } from '../../core/generation.ts';
 import { ModelFileError } from '../../models/errors.ts';
 import { readGguf, type GgufInfo } from '../../models/gguf.ts';
@@ -18,7 +18,7 @@ import {
 import { Vocabulary } from './prompt/vocabulary.ts';
 
 /**
- * llama.cpp in this process, for a model that computes embeddings. Computes as many inputs at the same time as it has
+ * llama.cpp in this process, for a model that computes embeddings, or scores of documents. Computes as many inputs at the same time as it has
  * slots, if `UV_THREADPOOL_SIZE` is at least this number.
  */
 export class EmbeddingEngine implements Engine, AsyncDisposable {
@@ -30,6 +30,7 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
   readonly #model: NativeModel;
   readonly #inputTokens: number;
   readonly #dimensions: number;
+  readonly #modality: string;
   readonly #tokenizer: EmbeddingTokenizer;
   readonly #pool: EmbeddingPool;
 
@@ -44,8 +45,9 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
     this.#model = model;
     this.#inputTokens = inputTokens;
     this.#dimensions = model.embeddingLength;
+    this.#modality = modalityOf(info.embedding);
     const vocabulary = new Vocabulary(model, info.vocabularySize ?? 0);
-    this.#tokenizer = new EmbeddingTokenizer({ model, vocabulary }, info.preTokenizer, inputTokens);
+    this.#tokenizer = new EmbeddingTokenizer({ model, vocabulary }, info, inputTokens);
     this.#pool = pool;
   }
 
@@ -53,7 +55,8 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
   static async load(options: LlamaOptions, hooks: LoadHooks, metadata?: GgufInfo): Promise<EmbeddingEngine> {
     const info = metadata ?? (await readGguf(options.file));
     checkPooling(info);
-    const loaded = await loadWeights(info, options, hooks, createContexts);
+    const ranking = info.embedding?.pooling === 'rank';
+    const loaded = await loadWeights(info, options, hooks, (weights) => createContexts(weights, ranking));
     const { model, contexts, plan, threads, backend } = loaded;
     const { contextTokens: inputTokens, batchTokens } = plan;
     checkAllocation(
@@ -69,7 +72,7 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
       signal,
     );
     for (const pooled of await Promise.all(warmUp.map((tokens) => pool.compute(tokens, signal))))
-      normalized(pooled);
+      engine.#eventOf(0, pooled);
     return engine;
   }
 
@@ -80,13 +83,13 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
   /**
    * Tokenizes and checks all inputs, and then computes them while the events are read, in their order. Inputs of several
    * requests take turns. When aborted, throws the reason of the signal after the inputs that are being computed. Throws
-   * 400 as `EmbeddingTokenizer` does, for requests for text, and for `dimensions` that the model does not have.
+   * 400 as `EmbeddingTokenizer` does, for requests of another kind, and for `dimensions` that the model does not have.
    */
   async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<GenerationEvent> {
     const tokens = await this.#tokenize(request, signal);
     const usage = { ...NO_USAGE, promptTokens: count(tokens) };
     yield { type: 'started', promptTokens: usage.promptTokens, cachedTokens: 0 };
-    yield* this.#vectors(tokens, signal);
+    yield* this.#results(tokens, signal);
     yield { type: 'end', usage, usageSource: 'engine' };
   }
 
@@ -119,7 +122,7 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
       quantization,
       tokenizer: tokenizerFamily,
       instructType: null,
-      modality: 'text->embedding',
+      modality: this.#modality,
     };
   }
 
@@ -131,9 +134,17 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
 
   async #tokenize(request: GenerationRequest, signal: AbortSignal): Promise<Uint32Array[]> {
     signal.throwIfAborted();
-    refuseOtherKind(request, true);
-    this.#checkDimensions(request.dimensions);
-    return await this.#tokenizer.tokenize(request.inputs, signal);
+    refuseOtherKind(request, outputOf(this.#modality));
+    switch (request.kind) {
+      case 'embedding':
+        this.#checkDimensions(request.dimensions);
+        return await this.#tokenizer.tokenize(request.inputs, signal);
+      case 'rerank':
+        return await this.#tokenizer.pairs(request.query, request.documents, signal);
+      case 'chat':
+      case 'text':
+        return []; // Refused above.
+    }
   }
 
   #checkDimensions(dimensions: number | null): void {
@@ -146,7 +157,7 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
     );
   }
 
-  async *#vectors(tokens: readonly Uint32Array[], signal: AbortSignal): AsyncGenerator<GenerationEvent> {
+  async *#results(tokens: readonly Uint32Array[], signal: AbortSignal): AsyncGenerator<GenerationEvent> {
     // Enough that no slot waits for the reader, and few enough that the inputs of other requests are next soon.
     const ahead = 2 * this.slots;
     const reading = new AbortController();
@@ -161,22 +172,38 @@ export class EmbeddingEngine implements Engine, AsyncDisposable {
           pooled.catch(() => {});
           running.push(pooled);
         }
-        const vector = normalized((await running.shift()) as Float64Array);
+        const event = this.#eventOf(index, (await running.shift()) as Float64Array);
         signal.throwIfAborted();
-        yield { type: 'embedding', index, vector };
+        yield event;
       }
     } finally {
       reading.abort();
     }
   }
+
+  #eventOf(index: number, pooled: Float64Array): GenerationEvent {
+    if (this.#info.embedding?.pooling !== 'rank')
+      return { type: 'embedding', index, vector: normalized(pooled) };
+    const output = pooled[0] ?? Number.NaN;
+    if (!Number.isFinite(output)) throw new Error('llama.cpp computed no usable score');
+    // llama.cpp returns the probability for these, and the logit for others.
+    const isProbability = PROBABILITIES.has(this.#info.architecture);
+    return { type: 'score', index, score: isProbability ? output : 1 / (1 + Math.exp(-output)) };
+  }
 }
 
-async function createContexts({ model, plan, threads }: Weights): Promise<NativeEmbeddingContext[]> {
+/** The architectures that end with a softmax over the words "yes" and "no". */
+const PROBABILITIES: ReadonlySet<string> = new Set(['qwen3', 'qwen3vl']);
+
+async function createContexts(
+  { model, plan, threads }: Weights,
+  ranking: boolean,
+): Promise<NativeEmbeddingContext[]> {
   const { contextTokens: inputTokens, batchTokens } = plan;
   const contexts: NativeEmbeddingContext[] = [];
   try {
     while (contexts.length < plan.slots)
-      contexts.push(await model.embeddingContext({ inputTokens, batchTokens, threads }));
+      contexts.push(await model.embeddingContext({ inputTokens, batchTokens, threads, ranking }));
   } catch (error) {
     for (const context of contexts) await context.dispose();
     throw error;
@@ -188,25 +215,20 @@ function count(inputs: readonly Uint32Array[]): number {
   return inputs.reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Throws `ModelFileError` unless llama.cpp makes one vector of an input. */
+/** Throws `ModelFileError` unless llama.cpp makes one vector, or one score, of an input. */
 function checkPooling({ path, embedding }: GgufInfo): void {
   switch (embedding?.pooling) {
     case 'mean':
     case 'cls':
     case 'last':
-      return;
     case 'rank':
-      throw new ModelFileError(
-        'unsupported',
-        path,
-        'a model that ranks texts, which this engine does not support; use one that computes embeddings',
-      );
+      return;
     case 'none':
     case undefined:
       throw new ModelFileError(
         'unsupported',
         path,
-        'its metadata does not tell how to make one embedding of a text (`pooling_type` must be mean, cls or last)',
+        'its metadata does not tell how to make one embedding of a text (`pooling_type` must be mean, cls, last or rank)',
       );
   }
 }

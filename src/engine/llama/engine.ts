@@ -81,7 +81,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
    */
   async generate(request: GenerationRequest, signal: AbortSignal): Promise<Outbox> {
     signal.throwIfAborted();
-    refuseOtherKind(request, false);
+    refuseOtherKind(request, 'text');
     const choices = await this.#choices(request, signal);
     signal.throwIfAborted();
     const job = choices[0]?.job;
@@ -102,7 +102,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
    * in turns between scopes.
    */
   async countPromptTokens(request: GenerationRequest, signal: AbortSignal): Promise<number> {
-    refuseOtherKind(request, false);
+    refuseOtherKind(request, 'text');
     using _ = await this.#counts.take(request.cacheScope, signal);
     const { prompts } = await this.#prompts.tokenize(request, signal);
     return prompts.reduce((sum, prompt) => sum + prompt.length, 0);

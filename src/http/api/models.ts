@@ -1,3 +1,4 @@
+import { modalityOf } from '../../core/features.ts';
 import type { HttpContext } from '../context.ts';
 import { modelOperations } from './contract/models.ts';
 import { endpoints } from './endpoint.ts';
@@ -20,7 +21,7 @@ export const modelEndpoints = endpoints(modelOperations, {
         downloaded,
         tools: model.tools,
         reasoning: model.reasoning,
-        modality: model.embedding === null ? 'text->text' : 'text->embedding',
+        modality: modalityOf(model.embedding),
       })),
     };
   },

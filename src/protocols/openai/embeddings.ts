@@ -108,6 +108,7 @@ class EmbeddingResponse implements WholeResponse {
       case 'reasoning':
       case 'tool-call':
       case 'tool-arguments':
+      case 'score':
       case 'finish':
     }
   }

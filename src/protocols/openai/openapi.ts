@@ -3,6 +3,7 @@ import { type ErrorCode, ERRORS, errorType } from '../../core/errors.ts';
 import type { EndpointDescription, ModelsDescription, Protocol, ValueBounds } from '../../core/protocol.ts';
 import { choices, FIELDS, MAX_CALL_ID, MAX_TOOL_DESCRIPTION, NAME } from './fields.ts';
 import { BODY_VALUES, EMBEDDING_FIELDS } from './embedding-fields.ts';
+import { RERANK_FIELDS } from './rerank-fields.ts';
 import type { Field } from '../field.ts';
 import { MAX_TOOLS } from '../tooling.ts';
 import { MAX_IMAGE_PIXELS, MAX_IMAGE_URL } from '../images.ts';
@@ -177,6 +178,27 @@ export function describeEmbeddings(): EndpointDescription {
     operation,
     schemas: { EmbeddingRequest: objectSchema(EMBEDDING_FIELDS, ''), EmbeddingResponse },
   };
+}
+
+export function describeRerank(): EndpointDescription {
+  const operation = generationOperation(
+    'rerank',
+    'Rank documents by their relevance to a query.',
+    reference('RerankRequest'),
+    { description: 'The scores, highest first.', whole: reference('RerankResponse') },
+  );
+  const RerankResponse = object({
+    model: string,
+    results: list(
+      object({
+        index: { ...integer, description: 'The position of the document in the request.' },
+        relevance_score: number,
+        'document?': object({ text: string }),
+      }),
+    ),
+    usage: object({ prompt_tokens: integer, total_tokens: integer }),
+  });
+  return { operation, schemas: { RerankRequest: objectSchema(RERANK_FIELDS, ''), RerankResponse } };
 }
 
 /** `name` is the start of the names of the schemas. */

@@ -92,6 +92,7 @@ export class ResponseBuilder implements WholeResponse {
         this.#usage = event.usage;
         break;
       case 'embedding':
+      case 'score':
     }
   }
 
@@ -217,6 +218,7 @@ export class StreamFormatter implements ResponseStream {
       case 'end':
         return this.#formatEnd(event.usage);
       case 'embedding':
+      case 'score':
         return '';
     }
   }

@@ -13,6 +13,7 @@ const TEXT_KEYS: Readonly<Record<GenerationKind, readonly string[]>> = {
   chat: ['"content":"'],
   text: ['"text":"'],
   embedding: [],
+  rerank: [],
 };
 const REASONING_KEYS = ['"reasoning_content":"', '"reasoning":"'];
 

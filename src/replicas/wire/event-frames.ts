@@ -54,6 +54,7 @@ const TYPES: Readonly<Record<EngineEvent['type'], true>> = {
   'tool-call': true,
   'tool-arguments': true,
   embedding: true,
+  score: true,
   finish: true,
   end: true,
 };

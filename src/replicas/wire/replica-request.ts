@@ -15,6 +15,7 @@ import {
   type CompletionKind,
   type CompletionRequest,
   type EmbeddingRequest,
+  type RerankRequest,
   type GenerationKind,
   type ChatRequest,
   type Image,
@@ -49,9 +50,20 @@ type Body = Record<string, unknown>;
  * because `refuseUnsupported` has checked the request.
  */
 export function formatRequest(request: GenerationRequest, options: ReplicaRequestOptions): Body {
-  return request.kind === 'embedding'
-    ? formatEmbedding(request, options)
-    : formatCompletion(request, options);
+  switch (request.kind) {
+    case 'embedding':
+      return formatEmbedding(request, options);
+    case 'rerank':
+      return formatRerank(request, options);
+    case 'chat':
+    case 'text':
+      return formatCompletion(request, options);
+  }
+}
+
+/** Asks for the scores of all documents: the service returns the first of them itself. */
+function formatRerank({ query, documents }: RerankRequest, { model, dialect }: ReplicaRequestOptions): Body {
+  return dialect === 'tei' ? { query, texts: documents } : { model, query, documents };
 }
 
 /** Asks for Base64, which takes a third of the time to read. Servers that do not know it send numbers. */
@@ -89,12 +101,18 @@ function formatCompletion(request: CompletionRequest, options: ReplicaRequestOpt
   return body;
 }
 
-/** The path of each kind of request, of every dialect. */
-export const REPLICA_PATHS: Readonly<Record<GenerationKind, string>> = {
+const PATHS: Readonly<Record<GenerationKind, string>> = {
   chat: '/v1/chat/completions',
   text: '/v1/completions',
   embedding: '/v1/embeddings',
+  rerank: '/v1/rerank',
 };
+
+/** Returns the path of a request on a server. */
+export function replicaPath(request: GenerationRequest, dialect: Dialect): string {
+  const kind = replicaKind(request, dialect);
+  return kind === 'rerank' && dialect === 'tei' ? '/rerank' : PATHS[kind];
+}
 
 /** The field to send if the server has refused `max_tokens`. Text completions have no other name for it. */
 const NEW_MAX_TOKENS: Readonly<Record<CompletionKind, string>> = {
@@ -155,6 +173,7 @@ const SENT_TO: Readonly<Record<ServerDialect, ReturnType<typeof sentTo>>> = {
   sglang: sentTo('sglang'),
   'llama-server': sentTo('llama-server'),
   tgi: sentTo('tgi'),
+  tei: sentTo('tei'),
   openai: sentTo('openai'),
 };
 
@@ -277,6 +296,7 @@ const REASONING_FIELD: Readonly<Record<Exclude<ServerDialect, 'openai'>, Reasoni
   sglang: 'reasoning_content',
   'llama-server': 'reasoning_content',
   tgi: null,
+  tei: null,
 };
 
 /**
@@ -380,6 +400,7 @@ const TOOL_CHOICES: Readonly<Record<ServerDialect, (request: ChatRequest) => For
     return { tools: tools.filter(({ name }) => name === toolChoice.name), choice: 'required' };
   },
   tgi: withAllowedTools,
+  tei: withAllowedTools,
   // Few providers have `allowed_tools`.
   openai: withAllowedTools,
 };

@@ -372,6 +372,7 @@ function readOutput(
     }
     case 'text':
     case 'embedding':
+    case 'rerank':
       return { text: asText(text), reasoning: '', calls: [] };
   }
 }

@@ -11,6 +11,8 @@ import {
 import type { Field, FieldSchema } from '../../../src/protocols/field.ts';
 import { ServiceError } from '../../../src/core/errors.ts';
 import { FEATURES, type Feature } from '../../../src/core/features.ts';
+import { RERANK } from '../../../src/protocols/openai/rerank.ts';
+import { RERANK_FIELDS } from '../../../src/protocols/openai/rerank-fields.ts';
 import { EMBEDDING_FIELDS } from '../../../src/protocols/openai/embedding-fields.ts';
 import { EMBEDDINGS } from '../../../src/protocols/openai/embeddings.ts';
 import { CHAT, TEXT } from '../../../src/protocols/openai/protocols.ts';
@@ -161,13 +163,15 @@ const ASKING: Record<Feature, GenerationRequest> = {
   templateVariables: parse('chat', { chat_template_kwargs: { a: 1 } }),
   embeddings: parseEmbedding({ input: 'a' }),
   tokenInputs: parseEmbedding({ input: [1, 2] }),
+  rerank: RERANK.parse({ model: 'ns/m', query: 'a', documents: ['b'] }, CALLER).generation,
 };
 
 function parseEmbedding(body: object): GenerationRequest {
   return EMBEDDINGS.parse({ model: 'ns/m', ...body }, CALLER).generation;
 }
 
-const PROTOCOL_OF = { chat: CHAT, text: TEXT, embedding: EMBEDDINGS };
+const PROTOCOL_OF = { chat: CHAT, text: TEXT, embedding: EMBEDDINGS, rerank: RERANK };
+const ALL_FIELDS = [...FIELDS, ...EMBEDDING_FIELDS, ...RERANK_FIELDS];
 
 test('a feature that a dialect does not support is refused with the path of its field', () => {
   for (const [feature, request] of Object.entries(ASKING)) {
@@ -197,10 +201,8 @@ test('every feature has a field in each protocol that can ask for it', () => {
   for (const feature of Object.keys(FEATURES) as Feature[]) {
     const { kind } = ASKING[feature];
     const path = PROTOCOL_OF[kind].paramOf(feature);
-    const fields =
-      kind === 'embedding' ? EMBEDDING_FIELDS : FIELDS.filter((each) => each.kinds.includes(kind));
     assert.ok(
-      fields.some((field) => field.path === path),
+      ALL_FIELDS.some((field) => field.path === path && field.kinds.includes(kind)),
       feature,
     );
   }

@@ -37,6 +37,7 @@ test('streaming requests ask for usage, and for usage in every chunk if it cover
     sglang: [both, { include_usage: true }],
     'llama-server': [{ include_usage: true }, { include_usage: true }],
     tgi: [{ include_usage: true }, { include_usage: true }],
+    tei: [{ include_usage: true }, { include_usage: true }],
     openai: [{ include_usage: true }, { include_usage: true }],
   };
   for (const dialect of SERVERS) {

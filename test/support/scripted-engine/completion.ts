@@ -82,6 +82,7 @@ function callsOf(request: GenerationRequest, directive: Directive): readonly Scr
     }
     case 'text':
     case 'embedding':
+    case 'rerank':
       return [];
   }
 }
@@ -166,6 +167,10 @@ export function countPromptTokens(request: GenerationRequest): number[] {
       return counts;
     case 'embedding':
       return [...counts, ...tokenInputs(request).map((tokens) => tokens.length)];
+    case 'rerank': {
+      const [query = 0, ...documents] = counts;
+      return documents.map((document) => query + document);
+    }
   }
 }
 
@@ -187,7 +192,16 @@ function inputOf(request: GenerationRequest): unknown {
       return request.prompts;
     case 'embedding':
       return request.inputs;
+    case 'rerank':
+      return request.documents;
   }
+}
+
+/** Returns the share of the words of the query that are in the document. */
+export function wordShare(query: string, document: string): number {
+  const words = query.toLowerCase().split(/\W+/);
+  const found = new Set(document.toLowerCase().split(/\W+/));
+  return words.filter((word) => found.has(word)).length / words.length;
 }
 
 /** Returns a made-up vector with the length 1, always the same for an input. */

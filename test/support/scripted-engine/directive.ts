@@ -119,6 +119,7 @@ export function parseDirective(request: GenerationRequest): Directive {
       return directive;
     case 'text':
     case 'embedding':
+    case 'rerank':
       if (directive.reasoning === undefined && directive.calls === undefined) return directive;
       throw new TypeError('reasoning and calls are only for chats');
   }
@@ -163,6 +164,7 @@ function instructionOf(request: GenerationRequest): { text: string; turn: number
     }
     case 'text':
     case 'embedding':
+    case 'rerank':
       return { text: promptTexts(request).at(-1) ?? '', turn: 0 };
   }
 }

@@ -1,9 +1,10 @@
 import { ServiceError } from '../../../src/core/errors.ts';
-import { refuseOtherKind } from '../../../src/core/features.ts';
+import { outputOf, refuseOtherKind } from '../../../src/core/features.ts';
 import {
   countTokens,
   NO_USAGE,
   type EmbeddingRequest,
+  type RerankRequest,
   type GenerationRequest,
   type TextEvent,
   type ToolEvent,
@@ -23,6 +24,7 @@ import {
   countPromptTokens,
   fakeLogprobs,
   fakeVector,
+  wordShare,
   hash,
 } from './completion.ts';
 import { parseDirective, type Directive } from './directive.ts';
@@ -64,7 +66,7 @@ export class ScriptedEngine implements Engine {
 
   async *generate(request: GenerationRequest, signal: AbortSignal): AsyncGenerator<EngineEvent> {
     signal.throwIfAborted();
-    refuseOtherKind(request, this.#options.dimensions > 0);
+    refuseOtherKind(request, outputOf(this.describe().modality ?? ''));
     const directive = readDirective(request);
     if (directive.error)
       throw new ServiceError(
@@ -97,6 +99,9 @@ export class ScriptedEngine implements Engine {
           break;
         case 'embedding':
           yield* this.#emitVectors(request, directive, pause);
+          break;
+        case 'rerank':
+          yield* this.#emitScores(request, directive, pause);
       }
       yield { type: 'end', usage, usageSource: 'engine' };
     } finally {
@@ -150,6 +155,7 @@ export class ScriptedEngine implements Engine {
       tokenizer: 'scripted',
       instructType: null,
       ...(this.#options.dimensions > 0 && { modality: 'text->embedding' }),
+      ...(this.#options.ranks && { modality: 'text->rerank' }),
     };
   }
 
@@ -212,6 +218,20 @@ export class ScriptedEngine implements Engine {
       yield { type: 'embedding', index, vector: fakeVector(input, dimensions ?? this.#options.dimensions) };
     }
     await this.#injectFault(directive, inputs.length, pause);
+  }
+
+  /** Emits the scores, as `#emitVectors` emits vectors. */
+  async *#emitScores(
+    { query, documents }: RerankRequest,
+    directive: Directive,
+    pause: Pause,
+  ): AsyncGenerator<GenerationEvent> {
+    for (const [index, document] of documents.entries()) {
+      await this.#injectFault(directive, index, pause);
+      if (index > 0) await pause.forMs(this.#tokenMs(directive));
+      yield { type: 'score', index, score: wordShare(query, document) };
+    }
+    await this.#injectFault(directive, documents.length, pause);
   }
 
   #tokenMs(directive: Directive): number {
@@ -295,6 +315,7 @@ const PROMPT_FIELDS: Readonly<Record<GenerationKind, string>> = {
   chat: 'messages',
   text: 'prompt',
   embedding: 'input',
+  rerank: 'documents',
 };
 
 function tooLong(request: GenerationRequest, promptTokens: number, contextTokens: number): ServiceError {

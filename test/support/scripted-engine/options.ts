@@ -27,6 +27,8 @@ export interface ScriptedOptions {
   memoryBytes: number;
   /** Length of the vectors of an embedding model; 0: the model generates text. */
   dimensions: number;
+  /** Whether the model ranks documents. */
+  ranks: boolean;
   /** Whether the engine is a child process of the service even if others run in the process of the test. */
   ownProcess: boolean;
 }
@@ -44,6 +46,7 @@ export const SCRIPTED_DEFAULTS: ScriptedOptions = {
   loadMs: 0,
   memoryBytes: 0,
   dimensions: 0,
+  ranks: false,
   ownProcess: false,
 };
 

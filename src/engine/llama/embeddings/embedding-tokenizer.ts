@@ -2,6 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../../core/errors.ts';
 import type { EmbeddingInput } from '../../../core/generation.ts';
 import type { NativeModel } from '../native/model.ts';
+import type { GgufInfo } from '../../../models/gguf.ts';
+import { promptText, type PromptText } from '../prompt/prompt-text.ts';
 import { concat, pieceLimits, tooLongRun } from '../prompt/prompt-tokenizer.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 
@@ -11,18 +13,27 @@ import type { Vocabulary } from '../prompt/vocabulary.ts';
  */
 const MAX_UNCUT = 262_144;
 
-/** Tokenizes the inputs of embeddings. */
+/** Tokens around a text. */
+interface Frame {
+  before: ArrayLike<number>;
+  after: ArrayLike<number>;
+}
+
+/** Tokenizes the inputs of embeddings, and pairs of query and document. */
 export class EmbeddingTokenizer {
   readonly #model: NativeModel;
   readonly #vocabulary: Vocabulary;
   readonly #inputTokens: number;
   readonly #pieceLength: number;
   readonly #maxRun: number;
-  readonly #frame: NativeModel['textFrame'];
+  readonly #frame: Frame;
+  readonly #separator: readonly number[];
+  /** The parts of the prompt for a pair, with `{query}` and `{document}` in their places; null: there is none. */
+  readonly #template: readonly string[] | null;
 
   constructor(
     { model, vocabulary }: { model: NativeModel; vocabulary: Vocabulary },
-    preTokenizer: string | null,
+    { preTokenizer, addSeparator, rerankTemplate }: GgufInfo,
     inputTokens: number,
   ) {
     const { pieceLength, maxRun } = pieceLimits(model, vocabulary, preTokenizer);
@@ -32,6 +43,8 @@ export class EmbeddingTokenizer {
     this.#pieceLength = pieceLength;
     this.#maxRun = Math.min(maxRun, MAX_UNCUT);
     this.#frame = model.textFrame;
+    this.#separator = model.textSeparator(addSeparator);
+    this.#template = rerankTemplate?.split(/\{?(\{(?:query|document)\})\}?/) ?? null;
   }
 
   /**
@@ -48,7 +61,9 @@ export class EmbeddingTokenizer {
       if (input.length === 0)
         throw new ServiceError('invalid_value', `\`${param}\` must not be empty.`, { param });
       tokens.push(
-        typeof input === 'string' ? await this.#text(input, param, signal) : this.#ids(input, param),
+        typeof input === 'string'
+          ? await this.#text(plainText(input), this.#frame, param, signal)
+          : this.#ids(input, param),
       );
       // Tokenization is synchronous, about 1 ms per kilobyte.
       characters += input.length;
@@ -60,19 +75,58 @@ export class EmbeddingTokenizer {
     return tokens;
   }
 
-  async #text(text: string, param: string, signal: AbortSignal): Promise<Uint32Array> {
-    const { before, after } = this.#frame;
-    const parts: Uint32Array[] = [Uint32Array.from(before)];
-    let count = before.length + after.length;
-    for (const piece of this.#vocabulary.cuts.pieces(text, this.#pieceLength)) {
-      if (piece.length > this.#maxRun) throw tooLongRun(piece, this.#maxRun, param);
-      const tokens = this.#model.tokenize(piece, false);
-      parts.push(tokens);
-      count += tokens.length;
-      if (piece.length === text.length) break;
-      if (count > this.#inputTokens) throw this.#tooLong(`at least ${count}`, param);
+  /**
+   * Returns the tokens of the query with each document, in the prompt of the model or with a separator between them. Throws
+   * as `tokenize` does.
+   */
+  async pairs(query: string, documents: readonly string[], signal: AbortSignal): Promise<Uint32Array[]> {
+    const tokens: Uint32Array[] = [];
+    const template = this.#template;
+    let frame: Frame = { before: [], after: [] };
+    if (template === null) {
+      const start = { ...this.#frame, after: this.#separator };
+      frame = { ...this.#frame, before: await this.#text(plainText(query), start, 'query', signal) };
+    }
+    for (const [index, document] of documents.entries()) {
+      const text = template === null ? plainText(document) : this.#prompt(template, query, document);
+      tokens.push(await this.#text(text, frame, `documents[${index}]`, signal));
       await nextTurn();
       signal.throwIfAborted();
+    }
+    return tokens;
+  }
+
+  /** Special tokens are recognized only in the template. */
+  #prompt(template: readonly string[], query: string, document: string): PromptText {
+    const segments = template.map((text) => {
+      if (text === '{query}') return { text: query, trusted: false };
+      return text === '{document}' ? { text: document, trusted: false } : { text, trusted: true };
+    });
+    return promptText(segments, { controls: this.#vocabulary.controls, userDefined: null });
+  }
+
+  async #text(
+    { text, ends, special }: PromptText,
+    { before, after }: Frame,
+    param: string,
+    signal: AbortSignal,
+  ): Promise<Uint32Array> {
+    const parts: Uint32Array[] = [Uint32Array.from(before)];
+    let count = before.length + after.length;
+    let start = 0;
+    for (const [index, end] of ends.entries()) {
+      const part = text.slice(start, end);
+      start = end;
+      for (const piece of this.#vocabulary.cuts.pieces(part, this.#pieceLength)) {
+        if (piece.length > this.#maxRun) throw tooLongRun(piece, this.#maxRun, param);
+        const tokens = this.#model.tokenize(piece, special[index] === 1);
+        parts.push(tokens);
+        count += tokens.length;
+        if (piece.length === text.length) break;
+        if (count > this.#inputTokens) throw this.#tooLong(`at least ${count}`, param);
+        await nextTurn();
+        signal.throwIfAborted();
+      }
     }
     if (count > this.#inputTokens) throw this.#tooLong(`${count}`, param);
     // A model without tokens around a text has none for a text of white space.
@@ -100,4 +154,9 @@ export class EmbeddingTokenizer {
       { param },
     );
   }
+}
+
+/** Text that looks like a special token is text. */
+function plainText(text: string): PromptText {
+  return { text, ends: Uint32Array.of(text.length), special: Uint8Array.of(0) };
 }

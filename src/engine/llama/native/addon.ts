@@ -50,6 +50,8 @@ export interface AddonContextOptions {
   kvCacheValueType?: number;
   /** Whether embeddings can be read. Default: false. */
   embeddings?: boolean;
+  /** Whether an embedding is the output of the model's classifier, whatever its file says. Default: false. */
+  ranking?: boolean;
 }
 
 export interface AddonModel {

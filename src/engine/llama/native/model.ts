@@ -113,8 +113,20 @@ export class NativeModel {
     const native = this.#model();
     const wordPiece = native.getVocabularyType() === WORD_PIECE;
     const end = wordPiece ? native.sepToken() : native.shouldAppendEosToken() ? native.tokenEos() : undefined;
-    const listed = (token = -1) => (token >= 0 ? [token] : []);
     return { before: this.addsBos ? listed(native.tokenBos()) : [], after: listed(end) };
+  }
+
+  /**
+   * The tokens that the model expects between two texts. `adds`: whether its file says that a separator follows the end of
+   * the first. XLM-RoBERTa has one, which older files do not say.
+   */
+  textSeparator(adds: boolean | null): readonly number[] {
+    const native = this.#model();
+    const { after } = this.textFrame;
+    const type = native.getVocabularyType();
+    return type !== WORD_PIECE && (adds ?? type === UNIGRAM)
+      ? [...after, ...listed(native.sepToken())]
+      : after;
   }
 
   /** Parses GBNF synchronously. Returns null if it is invalid. Each choice needs its own `copyGrammar`. */
@@ -188,9 +200,11 @@ export class NativeModel {
     inputTokens: number;
     batchTokens: number;
     threads: number;
+    /** Whether it computes the outputs of a classifier instead. */
+    ranking: boolean;
   }): Promise<NativeEmbeddingContext> {
-    const { inputTokens, batchTokens, threads } = options;
-    const shared = { sequences: 1, threads, swaFullCache: false, embeddings: true };
+    const { inputTokens, batchTokens, threads, ranking } = options;
+    const shared = { sequences: 1, threads, swaFullCache: false, embeddings: true, ranking };
     const native = await this.#context({
       ...shared,
       contextSize: inputTokens,
@@ -248,8 +262,13 @@ function loadError(backend: Backend, file: string): Error {
   return new ModelFileError('unsupported', file, `llama.cpp cannot load the file: ${reason}`);
 }
 
-/** llama.cpp's tokenizer type of BERT. */
+/** llama.cpp's tokenizer types of BERT and XLM-RoBERTa. */
 const WORD_PIECE = 3;
+const UNIGRAM = 4;
+
+function listed(token = -1): readonly number[] {
+  return token >= 0 ? [token] : [];
+}
 
 function tokenOrNull(token: number): number | null {
   return token >= 0 ? token : null;

@@ -67,7 +67,9 @@ const modelInput = component(
       .describe('Number of messages by role. Null for a text completion.'),
     prompts: count
       .nullable()
-      .describe('Number of prompts of a text completion, or of inputs of an embedding. Null for a chat.'),
+      .describe(
+        'Number of prompts of a text completion, of inputs of an embedding, or of documents to rank. Null for a chat.',
+      ),
     dimensions: count
       .nullable()
       .describe('The length of vectors that was asked for. Null: that of the model, or no embedding.'),

@@ -82,7 +82,9 @@ const catalogModel = component(
     reasoning: z.boolean().describe('Whether the model can reason before it answers.'),
     modality: z
       .string()
-      .describe('`text->embedding` if the model returns embeddings, otherwise `text->text`.'),
+      .describe(
+        '`text->embedding` if the model returns embeddings, `text->rerank` if it ranks documents, otherwise `text->text`.',
+      ),
   }),
 );
 
@@ -126,10 +128,10 @@ export const modelOperations = operations({
             ),
           replicas: z.array(newReplica).min(1).max(100).optional().describe('Servers that run this model.'),
           modality: z
-            .enum(['text->text', 'text+image->text', 'text->embedding'])
+            .enum(['text->text', 'text+image->text', 'text->embedding', 'text->rerank'])
             .optional()
             .describe(
-              'What the servers take and return: text, text and images, or text to an embedding. Only with `replicas`. Default: `text+image->text` if all servers report it, as llama-server does; otherwise `text->text`.',
+              'What the servers take and return: text, text and images, text to an embedding, or texts to their rank. Only with `replicas`. Default: `text+image->text` if all servers report it, as llama-server does; otherwise `text->text`.',
             ),
           pricing,
           context_tokens: contextTokens.optional(),
