@@ -27,7 +27,7 @@ export function promptTokenBounds(request: GenerationRequest, context = Infinity
 }
 
 /** Tokens that a template may add per pair of query and document: that of Qwen3-Reranker has instructions. */
-const TOKENS_PER_RERANK = 256;
+const TOKENS_PER_RERANK = 128;
 
 /** Tokens that a template may add per message and per tool call. */
 const TOKENS_PER_MESSAGE = 24;

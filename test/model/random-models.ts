@@ -67,7 +67,19 @@ export const RANDOM_EMBEDDINGS = {
   /** Tokens see only earlier ones, and the last one stands for the input. */
   'qwen3 with last': causalEmbeddings(),
   'bert with cls': { metadata: { ...bertMetadata(), 'bert.pooling_type': 2 }, tensors: bertTensors() },
-  'bert with rank': { metadata: { ...bertMetadata(), 'bert.pooling_type': 4 }, tensors: bertTensors() },
+  /** Ranks texts. Its file does not say so, as many do not. */
+  'bert with rank': {
+    metadata: bertMetadata(),
+    tensors: {
+      ...bertTensors(),
+      'cls.weight': [64, 64],
+      'cls.bias': [64],
+      'cls.output.weight': [64, 1],
+      'cls.output.bias': [1],
+    },
+  },
+  /** Ranks texts by the probability of "yes", as Qwen3-Reranker does. */
+  'qwen3 with rank': causalRanker(),
   'bert without pooling': { metadata: bertMetadata(), tensors: bertTensors() },
 } satisfies Record<string, { metadata: Record<string, GgufField>; tensors: Tensors }>;
 
@@ -226,6 +238,18 @@ function causalEmbeddings(): { metadata: Record<string, GgufField>; tensors: Ten
       'tokenizer.ggml.add_eos_token': true,
     },
     tensors: attentionTensors(),
+  };
+}
+
+function causalRanker(): { metadata: Record<string, GgufField>; tensors: Tensors } {
+  return {
+    metadata: {
+      ...attentionMetadata(),
+      'qwen3.pooling_type': 4,
+      'qwen3.classifier.output_labels': ['yes', 'no'],
+      'tokenizer.chat_template.rerank': '<end>{query}\n<Document>: {document}<end>',
+    },
+    tensors: { ...attentionTensors(), 'cls.output.weight': [64, 2] },
   };
 }
 

@@ -13,8 +13,9 @@ import { Loaded } from '../components/loaded.tsx';
 import { Select } from '../components/select.tsx';
 import { Spinner } from '../components/spinner.tsx';
 import { Notice } from '../components/states.tsx';
-import { returnsEmbeddings } from '../format/modality.ts';
+import { generatesText } from '../format/modality.ts';
 import { outcomeOf } from '../requests/outcome.tsx';
+import { exampleFor } from '../snippets/example.ts';
 import { KEY_VARIABLE, samplesOf } from '../snippets/samples.ts';
 import { useAccount } from '../state/account.ts';
 import { useSession } from '../state/session.tsx';
@@ -130,17 +131,11 @@ function Connection({ accountId, models, keys, onClose, ...start }: ConnectionPr
 
 /** Returns the clients and, for models that generate text, the agents, with their finished configuration. */
 function toolsOf(model: Model, baseUrl: string) {
-  const request = returnsEmbeddings(model)
-    ? { model: model.id, input: 'What is a sluice?' }
-    : {
-        model: model.id,
-        messages: [{ role: 'user', content: 'What is a sluice?' }],
-        ...model.recommended_sampling,
-        stream: true,
-      };
+  const generates = generatesText(model);
+  const request = { ...exampleFor(model), ...(generates && { stream: true }) };
   const samples = samplesOf({ baseUrl, key: KEY_VARIABLE, request });
   const clients = samples.map(({ language, text }) => ({ name: language, place: '', language, text }));
-  if (returnsEmbeddings(model)) return clients;
+  if (!generates) return clients;
   const input = { baseUrl, model: model.id, contextTokens: model.context_length };
   return [...clients, ...AGENTS.map((agent) => ({ ...agent, text: agent.text(input) }))];
 }

@@ -14,7 +14,7 @@ interface SampleInput {
   baseUrl: string;
   /** An API key, or `$NAME` of an environment variable. */
   key: string;
-  /** Request body: a chat completion if it has `messages`, embeddings if it has `input`, else a text completion. */
+  /** Request body: a chat completion if it has `messages`, embeddings with `input`, a ranking with `documents`, else a text completion. */
   request: Body;
   /** The API for a chat. Default: chat completions. */
   api?: ChatApi;
@@ -23,9 +23,11 @@ interface SampleInput {
 /** The environment variable of the key, for snippets that do not contain one. */
 export const KEY_VARIABLE = '$SLUICE_API_KEY';
 
-/** Returns samples of this request for curl and the official Python and TypeScript clients of its API. */
+/** Returns samples of this request for curl and the official Python and TypeScript clients of its API, if it has any. */
 export function samplesOf({ api: chosen = 'chat', ...input }: SampleInput): Sample[] {
-  const { request } = input;
+  const { request, baseUrl, key } = input;
+  if (request['documents'] !== undefined)
+    return [curlSample(`${baseUrl.replace(/\/+$/, '')}/v1/rerank`, key, request)];
   const name = apiOf(request, chosen);
   const body = name === 'responses' || name === 'messages' ? translate(request, name) : request;
   return samplesIn(APIS[name], { ...input, request: body });
@@ -53,13 +55,14 @@ function samplesIn(api: Api, { baseUrl, key, request: body }: Omit<SampleInput, 
     tools: Array.isArray(body['tools']) && body['tools'].length > 0,
   };
   return [
-    {
-      language: 'curl',
-      text: curl({ method: 'POST', url: service + api.path, key, body, streams: call.streams }),
-    },
+    curlSample(service + api.path, key, body, call.streams),
     { language: 'Python', text: python(call) },
     { language: 'TypeScript', text: typescript(call) },
   ];
+}
+
+function curlSample(url: string, key: string, body: Body, streams = false): Sample {
+  return { language: 'curl', text: curl({ method: 'POST', url, key, body, streams }) };
 }
 
 function apiOf(request: Body, chat: ChatApi): keyof typeof APIS {

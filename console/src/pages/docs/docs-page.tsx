@@ -14,7 +14,7 @@ import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { outputLabel } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
@@ -91,8 +91,8 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   const wanted = useDeferredValue(search);
   const groups = useMemo(() => matching(all, wanted), [all, wanted]);
   const known = models.data?.data ?? [];
-  const embeds = entry?.path === '/v1/embeddings';
-  const suited = known.filter((one) => returnsEmbeddings(one) === embeds);
+  const output = OUTPUTS.get(entry?.path ?? '') ?? null;
+  const suited = known.filter((one) => outputLabel(one) === output);
   const model =
     (suited.find(({ state }) => state === 'ready') ?? suited[0] ?? known[0])?.id ?? 'namespace/model';
   const { schemas } = document.components;
@@ -256,3 +256,9 @@ function reveal(link: HTMLAnchorElement | null): void {
   if (place.top < seen.top) list.scrollTop -= seen.top - place.top;
   else if (place.bottom > seen.bottom) list.scrollTop += place.bottom - seen.bottom;
 }
+
+/** What models return, at the paths for others than those that generate text. */
+const OUTPUTS: ReadonlyMap<string, ReturnType<typeof outputLabel>> = new Map([
+  ['/v1/embeddings', 'Embeddings'],
+  ['/v1/rerank', 'Rerank'],
+]);

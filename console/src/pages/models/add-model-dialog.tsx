@@ -6,7 +6,7 @@ import { Button } from '../../components/button.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { TextField } from '../../components/field.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { generatesText } from '../../format/modality.ts';
 import { bytes } from '../../format/number.ts';
 import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
 import { Refusal } from './memory-refusal.tsx';
@@ -68,9 +68,7 @@ export default function AddModelDialog({ models, suggested, onClose, onAdded }: 
   };
   const isServer = way === 'server';
   const embedsWith = ({ modality }: Draft) =>
-    isServer
-      ? returnsEmbeddings({ modality })
-      : way === 'catalog' && chosen !== null && returnsEmbeddings(chosen);
+    isServer ? !generatesText({ modality }) : way === 'catalog' && chosen !== null && !generatesText(chosen);
   const read = (draft: Draft) => ({
     offer: offerOf(embedsWith(draft) ? { ...draft, completion: '', input_cache_read: '' } : draft),
     server: isServer ? serverOf(draft, SERVER) : null,

@@ -5,7 +5,7 @@ import { Badge } from '../../components/badge.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { outputLabel } from '../../format/modality.ts';
 import { bytes, whole } from '../../format/number.ts';
 
 export type CatalogModel = ItemOf<'listCatalog'>;
@@ -65,7 +65,7 @@ export function CatalogEntry({ model, isServed = false }: { model: CatalogModel;
     model.license,
     ...(model.tools ? ['tools'] : []),
     ...(model.reasoning ? ['reasoning'] : []),
-    ...(returnsEmbeddings(model) ? ['embeddings'] : []),
+    ...[outputLabel(model)?.toLowerCase() ?? []].flat(),
   ];
   return (
     <>

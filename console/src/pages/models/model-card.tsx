@@ -5,7 +5,7 @@ import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
-import { capabilityText, modalityText, returnsEmbeddings } from '../../format/modality.ts';
+import { capabilityText, generatesText, modalityText, outputLabel } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 import { useSession } from '../../state/session.tsx';
@@ -46,7 +46,7 @@ export function ModelCard({ model, models, atMs, onCode, onOpen }: ModelCardProp
         </div>
         <span className="flex shrink-0 flex-wrap items-center justify-end gap-2 text-xs leading-5">
           {model.is_default && models.length > 1 && <Badge tone="accent">Default</Badge>}
-          {returnsEmbeddings(model) && <Badge>Embeddings</Badge>}
+          {!generatesText(model) && <Badge>{outputLabel(model)}</Badge>}
           <StateBadge status={model} />
         </span>
       </header>
@@ -107,8 +107,8 @@ function TryInPlayground({ model }: { model: Model }) {
 
 function Facts({ model }: { model: Model }) {
   const { pricing, context_length: context, max_completion_tokens: completion, quantization } = model;
-  const generates = !returnsEmbeddings(model);
-  // The badge says it for embeddings.
+  const generates = generatesText(model);
+  // The badge says it for others.
   const modality = generates ? modalityText(model) : null;
   const capabilities = capabilityText(model);
   return (

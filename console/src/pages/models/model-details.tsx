@@ -2,7 +2,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { Badge } from '../../components/badge.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
-import { modalityText, returnsEmbeddings } from '../../format/modality.ts';
+import { generatesText, modalityText } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 
@@ -60,7 +60,7 @@ function originOf(model: Model) {
 
 function pricesOf(model: Model) {
   const { prompt, input_cache_read: cached, completion } = model.pricing;
-  const generates = !returnsEmbeddings(model);
+  const generates = generatesText(model);
   return [
     { label: 'Prompt price', value: priceText(prompt) },
     ...(generates && cached !== null ? [{ label: 'Cached prompt price', value: priceText(cached) }] : []),

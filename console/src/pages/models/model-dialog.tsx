@@ -5,7 +5,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Notice } from '../../components/states.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { generatesText } from '../../format/modality.ts';
 import { useServiceScope } from '../../state/scope.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
@@ -87,7 +87,7 @@ function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
     >
       {(draft, set) => (
         <>
-          <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={set} />
+          <OfferFields embeds={!generatesText(model)} draft={draft} onChange={set} />
           {model.embedded && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
           <Notice>
             A new price applies from the next request on.

@@ -8,6 +8,7 @@ const MODALITIES: readonly { value: Modality; label: string }[] = [
   { value: 'text->text', label: 'Text generation' },
   { value: 'text+image->text', label: 'Text generation, with images' },
   { value: 'text->embedding', label: 'Embeddings' },
+  { value: 'text->rerank', label: 'Rerank' },
 ];
 
 interface ModalityFieldProps {
@@ -35,7 +36,7 @@ export function KeepField({ value, onChange }: { value: boolean; onChange: (valu
 }
 
 interface OfferFieldsProps {
-  /** The model returns embeddings, so only prompts have a price. */
+  /** The model generates no text, so only prompts have a price. */
   embeds: boolean;
   draft: OfferDraft;
   onChange: (changed: Partial<OfferDraft>) => void;
@@ -94,6 +95,7 @@ const SOFTWARE: Readonly<Record<Dialect, string>> = {
   sglang: 'SGLang',
   'llama-server': 'llama-server (llama.cpp)',
   tgi: 'Text Generation Inference',
+  tei: 'Text Embeddings Inference',
   sluice: 'Sluice',
 };
 

@@ -8,7 +8,7 @@ import { Menu, MenuItem } from '../../components/menu.tsx';
 import { ModelName } from '../../components/model-name.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
 import { Table, type Column } from '../../components/table.tsx';
-import { capabilityText, modalityText, returnsEmbeddings } from '../../format/modality.ts';
+import { capabilityText, generatesText, modalityText, outputLabel } from '../../format/modality.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
 import { bytes, whole } from '../../format/number.ts';
 import { playgroundWith, unusable } from './playground-link.ts';
@@ -97,7 +97,7 @@ function modelColumns(props: ModelsTableProps): Column<Model>[] {
       ({ pricing }) => pricing.input_cache_read ?? pricing.prompt,
     ),
     price(models, { name: 'completion', heading: 'Completion', from: 'md' }, (model) =>
-      returnsEmbeddings(model) ? null : model.pricing.completion,
+      generatesText(model) ? model.pricing.completion : null,
     ),
     ...(isOperator ? OPERATOR_COLUMNS : []),
     number({ name: 'running', heading: 'In flight', from: 'xl' }, ({ in_flight: running }) => running),
@@ -120,8 +120,7 @@ function modelColumns(props: ModelsTableProps): Column<Model>[] {
 }
 
 /** Formats what is special about a model in a list of chat models. */
-const specialText = (model: Model): string | null =>
-  returnsEmbeddings(model) ? 'Embeddings' : modalityText(model);
+const specialText = (model: Model): string | null => outputLabel(model) ?? modalityText(model);
 
 const NONE = <span className="text-ink-3">—</span>;
 

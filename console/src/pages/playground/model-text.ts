@@ -1,5 +1,5 @@
 import type { ItemOf } from '../../api/client.ts';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { generatesText, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
 import { wait } from '../../format/time.ts';
@@ -30,7 +30,7 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
 export function summaryOf(model: Model): string {
   const { context_length: context } = model;
   const { prompt, input_cache_read: cached, completion } = model.pricing;
-  const prices = returnsEmbeddings(model)
+  const prices = !generatesText(model)
     ? money(prompt)
     : `${money(prompt)} in${cached === null ? '' : `, ${money(cached)} cached`}, ${money(completion)} out`;
   return [
@@ -74,7 +74,7 @@ export function comparesTexts(
   if (chosen !== undefined) return returnsEmbeddings(chosen);
   const mode = query.get('mode');
   if (mode !== null) return mode === 'embeddings';
-  return models.length > 0 && models.every(returnsEmbeddings);
+  return models.length > 0 && models.every((model) => !generatesText(model));
 }
 
 /** The states of a model, best first. */

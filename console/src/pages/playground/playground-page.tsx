@@ -7,7 +7,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
 import { Select } from '../../components/select.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { generatesText, returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
@@ -52,7 +52,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
   const [dialog, setDialog] = useState<'parameters' | 'code' | 'conversations' | null>(null);
   const [query] = useQueryState();
   const compares = comparesTexts(query, models);
-  const generating = useMemo(() => models.filter((model) => !returnsEmbeddings(model)), [models]);
+  const generating = useMemo(() => models.filter(generatesText), [models]);
   const showParameters = () => (isWide ? setPanel(true) : setDialog('parameters'));
   return (
     <PlaygroundProvider

@@ -6,7 +6,7 @@ import { CodeTabs } from '../../components/code.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { generatesText, returnsEmbeddings } from '../../format/modality.ts';
 import { bytes } from '../../format/number.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import { isAvailable } from '../../health/health-checks.ts';
@@ -150,8 +150,8 @@ const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'dow
 
 /** Returns the first model that is closest to being ready, one that generates text if there is any. */
 function closestToReady(models: readonly Model[]): Model | undefined {
-  const generating = models.filter((model) => !returnsEmbeddings(model));
-  return (generating.length > 0 ? generating : models).toSorted(
+  const generating = models.filter(generatesText);
+  return (generating.length > 0 ? generating : models.filter(returnsEmbeddings)).toSorted(
     (a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state),
   )[0];
 }
