@@ -24,7 +24,7 @@ export function register(program: Command): void {
       `${MODEL_NAMES}
 
 A catalog ID can be shortened to the name after the slash. The model becomes the default, unless it
-returns embeddings. It is stored in the data directory and served at every later start, until you remove it
+generates no text. It is stored in the data directory and served at every later start, until you remove it
 with \`models remove\`.
 If this command starts a service without a configuration file, that service serves only added models.
 \`serve --help\` lists more environment variables.

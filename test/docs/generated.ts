@@ -16,6 +16,7 @@ import type { Field } from '../../src/protocols/field.ts';
 import { METRICS, type Metric } from '../../src/metrics/table.ts';
 import { ATTRIBUTES, SPANS } from '../../src/tracing/tracer.ts';
 import { FEATURES } from '../../src/core/features.ts';
+import { RERANK_FIELDS } from '../../src/protocols/openai/rerank-fields.ts';
 import { EMBEDDING_FIELDS } from '../../src/protocols/openai/embedding-fields.ts';
 import { FIELDS } from '../../src/protocols/openai/fields.ts';
 import { MESSAGES_FIELDS } from '../../src/protocols/anthropic/fields.ts';
@@ -50,6 +51,10 @@ export async function generatedParts(): Promise<ReadonlyMap<string, ReadonlyMap<
     ['docs/configuration.md', settingTables()],
     ['docs/api.md', fieldTables()],
     ['docs/embeddings.md', new Map([...protocolTables(EMBEDDING_FIELDS)].slice(0, 1))],
+    [
+      'docs/rerank.md',
+      new Map([...protocolTables(RERANK_FIELDS)].filter(([name]) => partsOf('docs/rerank.md').has(name))),
+    ],
     ['docs/responses.md', protocolTables(RESPONSES_FIELDS)],
     ['docs/messages.md', protocolTables(MESSAGES_FIELDS)],
     ['docs/management.md', endpointTable()],

@@ -46,6 +46,7 @@ const EXPECTED = [
   'idempotency-typescript',
   'embeddings-python',
   'embeddings-typescript',
+  'rerank-curl',
 ];
 
 /** Why snippets that need curl are skipped, or false. */
@@ -59,6 +60,7 @@ const snippets = [
   'docs/reasoning.md',
   'docs/idempotency.md',
   'docs/embeddings.md',
+  'docs/rerank.md',
 ].flatMap(snippetsOf);
 
 let service: TestService;
@@ -72,6 +74,9 @@ models:
   - id: ${EMBEDDING_MODEL_ID}
     required: true
     engine: {file: 'scripted:{"dimensions": 64}'}
+  - id: acme/reranker
+    required: true
+    engine: {file: 'scripted:{"ranks": true}'}
 `);
 });
 after(() => service[Symbol.asyncDispose]());
@@ -145,6 +150,7 @@ const EXPECTATIONS: Readonly<Record<string, RegExp>> = {
   'reasoning-python': /^None\n\S+ \S+[\s\S]*\n0$/m,
   'idempotency-typescript': /^\S+ \S+[\s\S]*\ntrue$/m,
   'embeddings-python': /^How long .*\n(  -?[01]\.\d\d \w+ \w+.*\n){2}Why/m,
+  'rerank-curl': /"results":\[\{"index":1,/,
   'node-json': /\{ city: '.*', capital: (true|false) \}/,
 };
 

@@ -25,6 +25,7 @@ const GROUPS: readonly GuideGroup[] = [
       { slug: 'responses', title: 'Responses' },
       { slug: 'messages', title: 'Messages' },
       { slug: 'embeddings', title: 'Embeddings' },
+      { slug: 'rerank', title: 'Rerank' },
       { slug: 'images', title: 'Images' },
       { slug: 'reasoning', title: 'Reasoning' },
       { slug: 'structured-outputs', title: 'Structured outputs and log probabilities' },

@@ -70,5 +70,6 @@ export function RequestStatus({ request }: { request: Request }) {
   );
 }
 
-/** Returns whether a request asks for embeddings, which have no completion. */
-export const isForEmbeddings = ({ endpoint }: Request): boolean => endpoint === 'embeddings';
+/** Returns whether a request asks for embeddings or scores, which have no completion. */
+export const hasNoCompletion = ({ endpoint }: Request): boolean =>
+  endpoint === 'embeddings' || endpoint === 'rerank';

@@ -116,7 +116,7 @@ test('accounts are separated by a salt, or the cache is disabled', () => {
   const request = { ...chat().request, cacheScope: 'scope' };
   assert.deepEqual(
     SERVERS.map((dialect) => to(dialect, request, true).cache_salt),
-    ['scope', 'scope', undefined, undefined, undefined],
+    ['scope', 'scope', undefined, undefined, undefined, undefined],
   );
   assert.equal(to('llama-server', request, true).cache_prompt, false);
   assert.ok(!('cache_prompt' in to('llama-server', request, false)));
@@ -176,13 +176,14 @@ test('a function without parameters has an empty schema, and no other fields', (
 test('`parallel_tool_calls` is only sent with tools, and only if the default of the server is different', () => {
   const sent = (fields: object) =>
     SERVERS.map((dialect) => to(dialect, chat(fields).request).parallel_tool_calls);
-  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(5).fill(undefined));
-  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, true, undefined, undefined]);
+  assert.deepEqual(sent({ parallel_tool_calls: false }), Array(6).fill(undefined));
+  assert.deepEqual(sent({ tools: TOOLS }), [undefined, undefined, true, undefined, undefined, undefined]);
   assert.deepEqual(sent({ tools: TOOLS, parallel_tool_calls: false }), [
     false,
     false,
     false,
     undefined,
+    false,
     false,
   ]);
 });

@@ -11,7 +11,7 @@ import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import type { Scope } from '../../state/scope.ts';
 import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection } from './receipt-parts.tsx';
-import { isForEmbeddings, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
+import { hasNoCompletion, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
 import { Waterfall } from './waterfall.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
@@ -116,7 +116,7 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         <DetailList
           details={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
-            ...(isForEmbeddings(request)
+            ...(hasNoCompletion(request)
               ? []
               : [
                   { label: 'Prompt (cached)', value: whole(request.cached_tokens) },

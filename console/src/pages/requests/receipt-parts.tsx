@@ -6,7 +6,7 @@ import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
 import { whole } from '../../format/number.ts';
-import { isForEmbeddings, type Request } from '../../requests/outcome.tsx';
+import { hasNoCompletion, type Request } from '../../requests/outcome.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 
@@ -40,7 +40,7 @@ const WHAT = {
 
 /** The cost breakdown, as computed by the service. */
 export function CostLines({ request, cost: lines }: { request: Request; cost: Receipt['cost'] }) {
-  const cost = lines.filter(({ what }) => what !== 'completion' || !isForEmbeddings(request));
+  const cost = lines.filter(({ what }) => what !== 'completion' || !hasNoCompletion(request));
   if (cost.length === 0) {
     return (
       <ReceiptSection title="Cost">

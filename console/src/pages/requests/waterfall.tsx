@@ -2,7 +2,7 @@ import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { oneDecimal, whole } from '../../format/number.ts';
 import { between, duration, wait } from '../../format/time.ts';
-import { isForEmbeddings, type Request } from '../../requests/outcome.tsx';
+import { hasNoCompletion, type Request } from '../../requests/outcome.tsx';
 import { ReceiptSection } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
@@ -38,7 +38,7 @@ export function Waterfall({ receipt }: { receipt: Receipt }) {
           />
         ))}
       </ul>
-      {!isForEmbeddings(request) && (
+      {!hasNoCompletion(request) && (
         <p className="mt-3 text-xs text-ink-3 tabular-nums">{summary(receipt)}</p>
       )}
     </ReceiptSection>
@@ -54,13 +54,13 @@ const STAGES = [
 
 const EMBEDDING_STAGES = [
   QUEUE,
-  { name: 'Compute', meaning: 'computing the embeddings', color: COLORS.prefill },
+  { name: 'Compute', meaning: 'computing the result', color: COLORS.prefill },
 ];
 
 /** Returns the stages. The time after the last finished stage belongs to the stage that did not finish. */
 function stagesOf({ request, stages }: Receipt): Stage[] {
   const total = between(request.started_at, request.ended_at);
-  const embeds = isForEmbeddings(request);
+  const embeds = hasNoCompletion(request);
   const took = embeds
     ? [stages.queue_ms, computeMs(request, stages.queue_ms, total)]
     : [stages.queue_ms, stages.prefill_ms, stages.decode_ms];
@@ -78,7 +78,7 @@ function stagesOf({ request, stages }: Receipt): Stage[] {
   });
 }
 
-/** Returns the time for embeddings, which have no tokens to measure; null: not complete. */
+/** Returns the time for embeddings or scores, which have no tokens to measure; null: not complete. */
 function computeMs(request: Request, queueMs: number | null, totalMs: number | null): number | null {
   const isComplete = request.state === 'settled' && request.error_code === null;
   return isComplete && totalMs !== null ? Math.max(0, totalMs - (queueMs ?? 0)) : null;
