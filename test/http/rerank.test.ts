@@ -21,6 +21,7 @@ models:
 after(() => embedded[Symbol.asyncDispose]());
 
 interface Body {
+  id: string;
   model: string;
   results: { index: number; relevance_score: number; document?: { text: string } }[];
   usage: object;
@@ -45,9 +46,11 @@ const order = ({ results }: Body) => results.map(({ index }) => index);
 describe('a ranking of an engine', () => {
   test('has the scores, highest first, and the tokens of the query with each document', async () => {
     for (const path of ['/v1/rerank', '/v1/rerank/', '/v2/rerank', '/v2/%72erank']) {
-      const { status, body } = await rank(embedded, {}, { path });
+      const { status, headers, body } = await rank(embedded, {}, { path });
       assert.equal(status, 200, path);
-      assert.deepEqual(body, {
+      const { id, ...rest } = body;
+      assert.equal(id, headers.get('x-request-id'));
+      assert.deepEqual(rest, {
         model: RANKER,
         results: [
           { index: 1, relevance_score: 1 },
@@ -56,6 +59,7 @@ describe('a ranking of an engine', () => {
         ],
         // 2 for the query, and 3 for each document.
         usage: { prompt_tokens: 15, total_tokens: 15 },
+        meta: { tokens: { input_tokens: 15 } },
       });
     }
   });

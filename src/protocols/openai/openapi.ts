@@ -188,6 +188,7 @@ export function describeRerank(): EndpointDescription {
     { description: 'The scores, highest first.', whole: reference('RerankResponse') },
   );
   const RerankResponse = object({
+    id: string,
     model: string,
     results: list(
       object({
@@ -197,6 +198,7 @@ export function describeRerank(): EndpointDescription {
       }),
     ),
     usage: object({ prompt_tokens: integer, total_tokens: integer }),
+    meta: object({ tokens: object({ input_tokens: integer }) }),
   });
   return { operation, schemas: { RerankRequest: objectSchema(RERANK_FIELDS, ''), RerankResponse } };
 }

@@ -40,7 +40,7 @@ export const RERANK: Protocol = {
       stream: () => {
         throw new TypeError('a ranking is never a stream');
       },
-      whole: () => new RerankResponse(generation, most, withDocuments),
+      whole: (requestId) => new RerankResponse(requestId, generation, most, withDocuments),
     };
   },
   paramOf: () => 'model',
@@ -65,6 +65,7 @@ function parseDocuments(value: unknown): readonly string[] {
 
 /** Collects the scores. The best documents come first, and equal ones in their order. */
 class RerankResponse implements WholeResponse {
+  readonly #id: string;
   readonly #request: RerankRequest;
   readonly #most: number;
   readonly #withDocuments: boolean;
@@ -72,7 +73,8 @@ class RerankResponse implements WholeResponse {
   readonly heldBytes = 0;
   #usage: Usage = NO_USAGE;
 
-  constructor(request: RerankRequest, most: number, withDocuments: boolean) {
+  constructor(id: string, request: RerankRequest, most: number, withDocuments: boolean) {
+    this.#id = id;
     this.#request = request;
     this.#most = most;
     this.#withDocuments = withDocuments;
@@ -95,9 +97,12 @@ class RerankResponse implements WholeResponse {
       .sort((a, b) => b.relevance_score - a.relevance_score)
       .slice(0, this.#most);
     return JSON.stringify({
+      id: this.#id,
       model,
       results,
       usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+      // Where Cohere's clients expect them.
+      meta: { tokens: { input_tokens: promptTokens } },
     });
   }
 }
