@@ -38,11 +38,12 @@ export function betterModel(model: RecommendedModel | null): string[] {
 
 /** Describes how to call a model. */
 export function firstRequest(url: string, model: string, output: ModelOutput): string[] {
-  const [path, body] = {
+  const examples: Record<ModelOutput, [path: string, body: object]> = {
     text: ['/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hello' }] }],
     embedding: ['/v1/embeddings', { model, input: 'Hello' }],
     rerank: ['/v1/rerank', { model, query: 'Hello', documents: ['Good morning', 'Good night'] }],
-  }[output];
+  };
+  const [path, body] = examples[output];
   return [
     `To call ${model} from another terminal:`,
     `  export SLUICE_API_KEY=$(${PROGRAM} keys create --name my-app)`,

@@ -239,7 +239,14 @@ export type CompletionKind = CompletionRequest['kind'];
 
 /** Whether a request is for text, not for vectors or scores. */
 export function isForText(request: GenerationRequest): request is CompletionRequest {
-  return request.kind === 'chat' || request.kind === 'text';
+  switch (request.kind) {
+    case 'chat':
+    case 'text':
+      return true;
+    case 'embedding':
+    case 'rerank':
+      return false;
+  }
 }
 
 /**

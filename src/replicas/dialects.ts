@@ -22,9 +22,9 @@ export interface DialectTraits {
   usagePerChoice: boolean;
   /**
    * How prefix caches are separated between accounts. `salt`: a field of the request separates them. `off`: a field of
-   * the request turns the cache off. `operator`: only the server's own settings can separate them.
+   * the request turns the cache off. `operator`: only the server's own settings can separate them. `none`: it has no such cache.
    */
-  isolation: 'salt' | 'off' | 'operator';
+  isolation: 'salt' | 'off' | 'operator' | 'none';
   /**
    * Request kinds for which the server applies its own limit if `max_tokens` is absent, such as 16 tokens for text
    * completions (vLLM and SGLang), `max_new_tokens` of `generation_config.json`, or `--predict`.
@@ -204,13 +204,13 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     readDescription: (body) => ({ contextTokens: readCount(body['max_total_tokens']) }),
   },
 
-  /** Text Embeddings Inference. It has no prefix cache. */
+  /** Text Embeddings Inference. */
   tei: {
     wholeResponses: true,
     startedBy: 'headers',
     reportsSlot: false,
     usagePerChoice: false,
-    isolation: 'salt',
+    isolation: 'none',
     needsMaxTokens: [],
     defaultsToFullContext: [],
     reservedTokens: 0,

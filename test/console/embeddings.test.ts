@@ -16,6 +16,7 @@ const MODELS = `models:
     pricing: {prompt: '2'}
     engine: {file: 'scripted:{"dimensions": 6, "contextTokens": 64}'}
   - {id: ${MODEL}, required: true, engine: {file: 'scripted:{}'}}
+  - {id: test/ranker, engine: {file: 'scripted:{"ranks": true}'}, required: true}
   - {id: test/down, modality: text->embedding, replicas: [{url: 'http://127.0.0.1:9', dialect: vllm}]}
 `;
 const SECRET = 'what is typed here is for the model alone';
@@ -52,6 +53,9 @@ describe('comparing texts', WITH_BROWSER, () => {
     await card.getByText('Embeddings', { exact: true }).waitFor();
     assert.equal(await card.getByText('Completion').count(), 0);
     await page.getByRole('article', { name: 'test/down' }).getByText('Embeddings').waitFor();
+    const ranker = page.getByRole('article', { name: 'test/ranker' });
+    await ranker.getByText('Rerank', { exact: true }).waitFor();
+    assert.ok(await ranker.getByRole('button', { name: /playground/ }).isDisabled());
     await page.getByRole('button', { name: `Connect to ${EMBEDDER}` }).click();
     const dialog = page.getByRole('dialog', { name: 'Connect an app' });
     await dialog.getByText('/v1/embeddings').waitFor();

@@ -74,6 +74,8 @@ describe('a GGUF file', () => {
         bosToken: '<s>',
         eosToken: '</s>',
         addBosToken: true,
+        addSeparator: null,
+        rerankTemplate: null,
         quantization: 'Q8_0',
         fileType: 7,
         parameterCount: 128,

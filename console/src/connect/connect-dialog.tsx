@@ -15,7 +15,7 @@ import { Spinner } from '../components/spinner.tsx';
 import { Notice } from '../components/states.tsx';
 import { generatesText } from '../format/modality.ts';
 import { outcomeOf } from '../requests/outcome.tsx';
-import { exampleFor } from '../snippets/example.ts';
+import { exampleFor } from './example.ts';
 import { KEY_VARIABLE, samplesOf } from '../snippets/samples.ts';
 import { useAccount } from '../state/account.ts';
 import { useSession } from '../state/session.tsx';

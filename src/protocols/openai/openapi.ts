@@ -200,7 +200,11 @@ export function describeRerank(): EndpointDescription {
     usage: object({ prompt_tokens: integer, total_tokens: integer }),
     meta: object({ tokens: object({ input_tokens: integer }) }),
   });
-  return { operation, schemas: { RerankRequest: objectSchema(RERANK_FIELDS, ''), RerankResponse } };
+  return {
+    operation,
+    schemas: { RerankRequest: objectSchema(RERANK_FIELDS, ''), RerankResponse },
+    paths: { '/v2/rerank': { post: { ...operation, operationId: 'rerankV2' } } },
+  };
 }
 
 /** `name` is the start of the names of the schemas. */

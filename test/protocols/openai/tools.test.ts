@@ -225,10 +225,12 @@ test('a field that the dialect does not support is refused, and the error names 
       }
     });
   const strict = (parameters: object) => ({ tools: [tool('f', { strict: true, parameters })] });
-  assert.deepEqual(refusedBy({ tools: [tool()], tool_choice: 'required', parallel_tool_calls: false }), []);
-  assert.deepEqual(refusedBy(strict({ type: 'object' })), ['tgi']);
-  assert.deepEqual(refusedBy({ reasoning_effort: 'high' }), ['tgi']);
-  assert.deepEqual(refusedBy({ chat_template_kwargs: { enable_thinking: false } }), ['tgi', 'openai']);
+  assert.deepEqual(refusedBy({ tools: [tool()], tool_choice: 'required', parallel_tool_calls: false }), [
+    'tei',
+  ]);
+  assert.deepEqual(refusedBy(strict({ type: 'object' })), ['tgi', 'tei']);
+  assert.deepEqual(refusedBy({ reasoning_effort: 'high' }), ['tgi', 'tei']);
+  assert.deepEqual(refusedBy({ chat_template_kwargs: { enable_thinking: false } }), ['tgi', 'tei', 'openai']);
   assert.deepEqual(refusedBy({ reasoning_effort: 'none', tools: [], tool_choice: 'auto' }), []);
   const unenforced = chat(strict({ type: 'object', properties: { a: { type: 'string', format: 'uuid' } } }));
   refuses(

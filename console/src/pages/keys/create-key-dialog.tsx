@@ -5,7 +5,7 @@ import { CodeTabs } from '../../components/code.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { OneTimeSecret, SecretDialog } from '../../components/secret-dialog.tsx';
 import { generatesText } from '../../format/modality.ts';
-import { exampleFor } from '../../snippets/example.ts';
+import { exampleFor } from '../../connect/example.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
 import { openOverlay } from '../../components/overlays.tsx';

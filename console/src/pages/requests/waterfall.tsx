@@ -52,10 +52,7 @@ const STAGES = [
   { name: 'Decode', meaning: 'generating the completion', color: COLORS.decode },
 ] as const;
 
-const EMBEDDING_STAGES = [
-  QUEUE,
-  { name: 'Compute', meaning: 'computing the result', color: COLORS.prefill },
-];
+const EMBEDDING_STAGES = [QUEUE, { name: 'Compute', meaning: 'computing the result', color: COLORS.prefill }];
 
 /** Returns the stages. The time after the last finished stage belongs to the stage that did not finish. */
 function stagesOf({ request, stages }: Receipt): Stage[] {

@@ -2,7 +2,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ServiceError } from '../../../core/errors.ts';
 import type { EmbeddingInput } from '../../../core/generation.ts';
 import type { NativeModel } from '../native/model.ts';
-import type { GgufInfo } from '../../../models/gguf.ts';
 import { promptText, type PromptText } from '../prompt/prompt-text.ts';
 import { concat, pieceLimits, tooLongRun } from '../prompt/prompt-tokenizer.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
@@ -19,6 +18,13 @@ interface Frame {
   after: ArrayLike<number>;
 }
 
+/** What the file of the model says: see `GgufInfo`. */
+interface TokenizerInfo {
+  preTokenizer: string | null;
+  addSeparator: boolean | null;
+  rerankTemplate: string | null;
+}
+
 /** Tokenizes the inputs of embeddings, and pairs of query and document. */
 export class EmbeddingTokenizer {
   readonly #model: NativeModel;
@@ -33,7 +39,7 @@ export class EmbeddingTokenizer {
 
   constructor(
     { model, vocabulary }: { model: NativeModel; vocabulary: Vocabulary },
-    { preTokenizer, addSeparator, rerankTemplate }: GgufInfo,
+    { preTokenizer, addSeparator, rerankTemplate }: TokenizerInfo,
     inputTokens: number,
   ) {
     const { pieceLength, maxRun } = pieceLimits(model, vocabulary, preTokenizer);
