@@ -203,7 +203,7 @@ export function describeRerank(): EndpointDescription {
   return {
     operation,
     schemas: { RerankRequest: objectSchema(RERANK_FIELDS, ''), RerankResponse },
-    paths: { '/v2/rerank': { post: { ...operation, operationId: 'rerankV2' } } },
+    paths: { '/v2/rerank': { post: { ...operation, operationId: 'rerankForCohere' } } },
   };
 }
 
