@@ -32,7 +32,7 @@ const QUERY = 'red gate';
 const DOCUMENTS = ['a blue door', 'the red gate', 'a red door'];
 
 async function rank(
-  service: Pick<TestService, 'url' | 'key'>,
+  service: TestService,
   body: object = {},
   { path = '/v1/rerank', headers = {} }: { path?: string; headers?: Record<string, string> } = {},
 ): Promise<{ status: number; headers: Headers; body: Body }> {
@@ -168,7 +168,7 @@ models:
     );
     const admin = await Management.of(service);
     const { key } = await admin.caller('small');
-    const { status, headers } = await rank({ url: service.url, key }, { documents: ['a', 'b'] });
+    const { status, headers } = await rank({ ...service, key }, { documents: ['a', 'b'] });
     assert.equal(status, 200);
     const receipt = await admin.receipt(headers.get('x-request-id') ?? '');
     assert.partialDeepStrictEqual(receipt?.request, {
@@ -180,7 +180,7 @@ models:
       billed: true,
     });
     // The worst case fills the context with each document.
-    const denied = await rank({ url: service.url, key });
+    const denied = await rank({ ...service, key });
     assert.equal(denied.status, 429);
     assert.match(denied.body.error.message, /160/);
   });

@@ -115,7 +115,10 @@ describe('an engine that ranks', () => {
         const error = await engine
           .generate(asked, never)
           .next()
-          .then(assert.fail, (reason: unknown) => reason);
+          .then(
+            () => assert.fail('the request was not refused'),
+            (reason: unknown) => reason,
+          );
         assert(error instanceof ServiceError, String(error));
         return [error.code, error.param];
       };
