@@ -15,8 +15,7 @@ import { note, printJson, printTable, shortTime } from './output.ts';
 import { wholeNumber } from './whole-number.ts';
 
 /** `sluice alerts …`: reads and changes the database directly, with or without a running service. */
-export function register(program: Command): void {
-  const alerts = program.command('alerts').description('List and silence alerts, and send a test message.');
+export function register(alerts: Command): void {
   alerts
     .command('list')
     .description('List alerts, newest first.')
@@ -57,15 +56,14 @@ async function list({ limit, json }: { limit: number; json?: true }): Promise<vo
   if (json) return printJson(items.map(alertJson));
   if (items.length === 0) return note('No alerts yet.');
   printTable(
-    ['ID', 'FIRED', 'RESOLVED', 'TYPE', 'SENT', 'TITLE'],
-    items.map(({ id, firedAt, resolvedAt, type, messages, title }) => [
-      id,
-      shortTime(firedAt),
-      shortTime(resolvedAt),
-      type,
-      `${messages.filter(({ state }) => state === 'sent').length}/${messages.length}`,
-      title,
-    ]),
+    items.map(({ id, firedAt, resolvedAt, type, messages, title }) => ({
+      ID: id,
+      FIRED: shortTime(firedAt),
+      RESOLVED: shortTime(resolvedAt),
+      TYPE: type,
+      SENT: `${messages.filter(({ state }) => state === 'sent').length}/${messages.length}`,
+      TITLE: title,
+    })),
   );
 }
 
@@ -87,12 +85,11 @@ async function test(): Promise<void> {
   await recordAudit(database, commandLineActor(), { action: 'alert.test', subject: 'alerts' });
   const results = await sendTest(channels);
   printTable(
-    ['CHANNEL', 'TARGET', 'RESULT'],
-    results.map(({ channel, target, error, durationMs }) => [
-      channel,
-      target,
-      error ?? `sent in ${durationMs} ms`,
-    ]),
+    results.map(({ channel, target, error, durationMs }) => ({
+      CHANNEL: channel,
+      TARGET: target,
+      RESULT: error ?? `sent in ${durationMs} ms`,
+    })),
   );
   if (results.some(({ error }) => error !== null)) process.exitCode = 1;
 }

@@ -9,10 +9,8 @@ import { wholeNumber } from './whole-number.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice audit list`: prints the audit log. */
-export function register(program: Command): void {
-  program
-    .command('audit')
-    .description('Show who changed accounts, keys, plans, users and models.')
+export function register(audit: Command): void {
+  audit
     .command('list')
     .description('List changes, newest first.')
     .option('--account <account>', 'only changes to this account and its keys')
@@ -41,14 +39,13 @@ async function list(flags: { account?: string; limit: number; json?: true }): Pr
   if (flags.json) return printJson(items.map(auditJson));
   if (items.length === 0) return note(account === undefined ? 'No changes yet.' : 'No matching changes.');
   printTable(
-    ['AT', 'ACTOR', 'IP', 'ACTION', 'SUBJECT', 'DETAIL'],
-    items.map(({ at, actor, ip, action, subject, detail }) => [
-      shortTime(at),
-      actor,
-      ip ?? '-',
-      action,
-      subject,
-      detail,
-    ]),
+    items.map(({ at, actor, ip, action, subject, detail }) => ({
+      AT: shortTime(at),
+      ACTOR: actor,
+      IP: ip ?? '-',
+      ACTION: action,
+      SUBJECT: subject,
+      DETAIL: detail,
+    })),
   );
 }

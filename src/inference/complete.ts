@@ -290,8 +290,15 @@ class GenerationIterator implements Generation {
     const wasLong = this.#prefill.elapsedMs >= LONG_PREFILL_MS;
     this.#prefill.report(event, performance.now());
     lease.prefilled(this.#identity.requestId, event, this.#prefill);
-    if (!wasLong && this.#prefill.elapsedMs >= LONG_PREFILL_MS)
-      lease.replica.logLongPrefill(this.#identity.requestId, this.#prefill);
+    const { elapsedMs, leftMs } = this.#prefill;
+    if (wasLong || elapsedMs < LONG_PREFILL_MS) return;
+    lease.replica.log.info('a long prompt is being processed', {
+      requestId: this.#identity.requestId,
+      promptTokens: event.promptTokens,
+      doneTokens: event.doneTokens,
+      elapsedMs: Math.round(elapsedMs),
+      leftMs: leftMs ?? undefined,
+    });
   }
 
   /** Returns the first event of a stream when the row is on disk. */
@@ -315,7 +322,8 @@ class GenerationIterator implements Generation {
   /** Limits the charge to the reservation, and logs a replica that reports more. */
   #clamp(): void {
     const { usage } = this.#record;
-    if (this.#accounting.clamp()) this.#lease?.replica.warnImpossibleUsage(usage);
+    if (this.#accounting.clamp())
+      this.#lease?.replica.warn('replica reported impossible token counts', { ...usage });
   }
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);
@@ -336,7 +344,8 @@ class GenerationIterator implements Generation {
       this.#failedAttempts++;
       if (error instanceof ConnectionLost || error instanceof EngineCrashed) this.#lostConnections++;
       if (this.#lostConnections >= MAX_LOST_CONNECTIONS) {
-        replica.warnCrashSuspect(this.#identity.requestId);
+        const { requestId } = this.#identity;
+        replica.log.warn('request not retried: two replicas closed its connection', { requestId });
         return this.#end(error);
       }
       if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
@@ -384,7 +393,7 @@ class GenerationIterator implements Generation {
     this.#release('succeeded');
     this.#recordSpeed();
     const invalid = this.#record.toolCalls?.invalid ?? 0;
-    if (invalid > 0) this.#lease?.replica.warnInvalidToolCalls(invalid);
+    if (invalid > 0) this.#lease?.replica.warn('replica returned invalid tool calls', { calls: invalid });
     this.#crashSuspects.clear(this.#request);
     const delivered = !this.#stop.signal.aborted;
     await this.#accounting.settle({ code: null, status: 200, billed: true, delivered });

@@ -109,10 +109,14 @@ export class Lease {
     replica.inFlight--;
     replica.choicesInFlight -= this.#choices;
     this.#share.running--;
-    if (error instanceof AccessDenied) replica.warnAccessDenied(error);
+    if (error instanceof AccessDenied) {
+      const cause = error.cause instanceof Error ? error.cause.message : undefined;
+      replica.warn('this service has no access to the replica', { cause });
+    }
     if (error instanceof ReplicaRefused && error.rateLimited) {
-      replica.backoff.refused(error.retryAfterMs);
-      replica.warnRateLimited(error.retryAfterMs);
+      const { retryAfterMs } = error;
+      replica.backoff.refused(retryAfterMs);
+      replica.warn('the server limits the rate of requests', { retryAfterMs });
     }
     replica.backoff.ended(this);
     replica.breaker.recordResult(this.#ticket, result, error);
