@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { recordAudit } from '../accounts/audit.ts';
-import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { sendTest } from '../alerts/alerts.ts';
 import { Channels } from '../alerts/channels.ts';
 import { AlertStore, type SilenceTarget } from '../alerts/store.ts';
@@ -12,19 +11,14 @@ import { SILENT } from '../support/log.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { commandLineActor, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
-import { wholeNumber } from './whole-number.ts';
+import { limitOption, wholeNumber } from './whole-number.ts';
 
 /** `sluice alerts …`: reads and changes the database directly, with or without a running service. */
 export function register(alerts: Command): void {
   alerts
     .command('list')
     .description('List alerts, newest first.')
-    .option(
-      '--limit <count>',
-      `maximum number of alerts, up to ${MAX_PAGE}`,
-      wholeNumber(1, MAX_PAGE),
-      DEFAULT_PAGE,
-    )
+    .addOption(limitOption('alerts'))
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} alerts list`)
     .action(list);

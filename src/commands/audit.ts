@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import { listAudit, type AuditRow } from '../accounts/audit.ts';
-import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { everyItem } from '../accounts/page.ts';
 import { auditJson } from '../http/api/json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
-import { wholeNumber } from './whole-number.ts';
+import { limitOption } from './whole-number.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice audit list`: prints the audit log. */
@@ -14,12 +13,7 @@ export function register(audit: Command): void {
     .command('list')
     .description('List changes, newest first.')
     .option('--account <account>', 'only changes to this account and its keys')
-    .option(
-      '--limit <count>',
-      `maximum number of entries, up to ${MAX_PAGE}`,
-      wholeNumber(1, MAX_PAGE),
-      DEFAULT_PAGE,
-    )
+    .addOption(limitOption('entries'))
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} audit list --account default`)
     .action(list);

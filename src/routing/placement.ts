@@ -1,7 +1,7 @@
 import type { ReplicaClient } from '../replicas/replica.ts';
 import type { ServiceError } from '../core/errors.ts';
 import type { GenerationRequest } from '../core/generation.ts';
-import { Assignment } from './lease.ts';
+import { Assignment } from './permit.ts';
 import { BYTES_PER_TOKEN, promptBlocks, type PromptBlocks } from './prefix-index.ts';
 import type { RoutedReplica } from './replica.ts';
 

@@ -21,7 +21,7 @@ const COMPLETION_WEIGHT = 2;
 const CHARGED_TOKENS = 32;
 
 /** One request on one replica, counted as load until released. */
-export class Lease {
+export class Permit {
   /** How long the request has waited for this and earlier replicas, in milliseconds. */
   readonly waitedMs: number;
   readonly #dispatcher: Dispatcher;
@@ -87,7 +87,7 @@ export class Lease {
     this.#assignment.prefilled(requestId, event, prefill);
   }
 
-  /** Charges the account for the tokens so far: for some at once, and for the rest when the lease is released. */
+  /** Charges the account for the tokens so far: for some at once, and for the rest when the permit is released. */
   charge({ promptTokens, cachedTokens, completionTokens }: Usage): void {
     this.#work = promptTokens - cachedTokens + COMPLETION_WEIGHT * completionTokens;
     if (this.#work >= this.#charged + COMPLETION_WEIGHT * CHARGED_TOKENS) this.#chargeUpTo(this.#work);
