@@ -28,14 +28,15 @@ export function printable(text: string): string {
   return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
 }
 
-/** Writes a table with aligned columns to standard output. */
-export function printTable(headings: readonly string[], rows: readonly (readonly string[])[]): void {
-  const widths = headings.map((heading, column) =>
-    rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), heading.length),
+/** Writes a table with aligned columns to standard output. A row has its cells by their headings. */
+export function printTable(rows: readonly Readonly<Record<string, string>>[]): void {
+  const headings = Object.keys(rows[0] ?? {});
+  const widths = headings.map((heading) =>
+    rows.reduce((width, row) => Math.max(width, row[heading]?.length ?? 0), heading.length),
   );
-  for (const row of [headings, ...rows]) {
+  for (const cells of [headings, ...rows.map((row) => Object.values(row))]) {
     print(
-      row
+      cells
         .map((cell, column) => cell.padEnd(widths[column] ?? 0))
         .join('  ')
         .trimEnd(),

@@ -119,9 +119,8 @@ export class RequestAccounting {
     const { price } = (this.#worst = worst);
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
-      const { code, message, retryAfterMs } = decision.denial;
       this.#record.deniedBy = decision.denial;
-      throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
+      throw errorOf(decision.denial);
     }
     const { reservation } = decision;
     this.#reservation = reservation;
@@ -396,12 +395,13 @@ export async function countRequest(
     worstPico: 0n,
     shortest: () => ({ tokens: 0, pico: 0n }),
   });
-  if (!decision.admitted) {
-    const { code, message, retryAfterMs } = decision.denial;
-    throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
-  }
+  if (!decision.admitted) throw errorOf(decision.denial);
   limiter.settle(decision.reservation, { tokens: 0, pico: 0n, request: true });
   return decision.headers.filter((_, index, all) => all[index - (index % 2)]?.endsWith('-requests'));
+}
+
+function errorOf({ code, message, retryAfterMs }: Denial): ServiceError {
+  return new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
 }
 
 /** The limiter recognizes limits by their objects. */
@@ -537,8 +537,8 @@ function maximumOf(
   price: ConfiguredModel['price'],
 ): Omit<WorstCase, 'price'> {
   const promptTokens = Math.min(prompt, context);
-  const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
-  const long = usageOf(Math.min(promptTokens, context - longest), longest * choices, price);
+  const short = amountsOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
+  const long = amountsOf(Math.min(promptTokens, context - longest), longest * choices, price);
   return {
     promptTokens,
     completionTokens: longest * choices,
@@ -547,7 +547,7 @@ function maximumOf(
   };
 }
 
-function usageOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
+function amountsOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
   return {
     tokens: promptTokens + completionTokens,
     pico: costOf({ promptTokens, cachedTokens: 0, completionTokens }, price),

@@ -21,7 +21,7 @@ const COMPLETION_WEIGHT = 2;
 const CHARGED_TOKENS = 32;
 
 /** One request on one replica, counted as load until released. */
-export class Lease {
+export class Permit {
   /** How long the request has waited for this and earlier replicas, in milliseconds. */
   readonly waitedMs: number;
   readonly #dispatcher: Dispatcher;
@@ -87,7 +87,7 @@ export class Lease {
     this.#assignment.prefilled(requestId, event, prefill);
   }
 
-  /** Charges the account for the tokens so far: for some at once, and for the rest when the lease is released. */
+  /** Charges the account for the tokens so far: for some at once, and for the rest when the permit is released. */
   charge({ promptTokens, cachedTokens, completionTokens }: Usage): void {
     this.#work = promptTokens - cachedTokens + COMPLETION_WEIGHT * completionTokens;
     if (this.#work >= this.#charged + COMPLETION_WEIGHT * CHARGED_TOKENS) this.#chargeUpTo(this.#work);
@@ -109,10 +109,14 @@ export class Lease {
     replica.inFlight--;
     replica.choicesInFlight -= this.#choices;
     this.#share.running--;
-    if (error instanceof AccessDenied) replica.warnAccessDenied(error);
+    if (error instanceof AccessDenied) {
+      const cause = error.cause instanceof Error ? error.cause.message : undefined;
+      replica.warn('this service has no access to the replica', { cause });
+    }
     if (error instanceof ReplicaRefused && error.rateLimited) {
-      replica.backoff.refused(error.retryAfterMs);
-      replica.warnRateLimited(error.retryAfterMs);
+      const { retryAfterMs } = error;
+      replica.backoff.refused(retryAfterMs);
+      replica.warn('the server limits the rate of requests', { retryAfterMs });
     }
     replica.backoff.ended(this);
     replica.breaker.recordResult(this.#ticket, result, error);
