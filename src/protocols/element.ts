@@ -11,7 +11,7 @@ import {
 
 /** An object in a request, such as a tool, a message or a part of its content. Each method throws a 400 with the field. */
 export class Element {
-  readonly #object: JsonObject;
+  protected readonly object: JsonObject;
   /** Empty: the body. */
   readonly path: string;
   /** Receives what has no effect. */
@@ -19,7 +19,7 @@ export class Element {
 
   /** Throws `invalid_type` for anything but an object. */
   constructor(value: unknown, path: string, notes: Notes) {
-    this.#object = asObject(value, path);
+    this.object = asObject(value, path);
     this.path = path;
     this.notes = notes;
   }
@@ -34,12 +34,12 @@ export class Element {
   }
 
   has(name: string): boolean {
-    return name in this.#object;
+    return name in this.object;
   }
 
   /** Returns the value of a field; null if it is absent. */
   get(name: string): unknown {
-    return this.#object[name] ?? null;
+    return this.object[name] ?? null;
   }
 
   required(name: string): unknown {
@@ -95,16 +95,14 @@ export class Element {
     return value;
   }
 
-  /** Returns the objects in a list, each of which is checked when it is reached. */
-  elements(name: string): IteratorObject<Element> {
+  /** Returns the objects in a list. */
+  elements(name: string): readonly Element[] {
     const path = this.at(name);
-    return this.list(name)
-      .values()
-      .map((value, index) => new Element(value, `${path}[${index}]`, this.notes));
+    return this.list(name).map((value, index) => new Element(value, `${path}[${index}]`, this.notes));
   }
 
   /** Notes fields that are not known. */
   noteUnknown(known: ReadonlySet<string>): void {
-    noteUnknown(this.#object, known, this.notes, this.at(''));
+    noteUnknown(this.object, known, this.notes, this.at(''));
   }
 }

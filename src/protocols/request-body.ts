@@ -2,7 +2,7 @@ import { Element } from './element.ts';
 import type { Field, ScalarField } from './field.ts';
 import { listOf } from './foreign-fields.ts';
 import type { Notes } from '../core/notes.ts';
-import { asObject, noteUnknownField, unsupported, type JsonObject } from '../json/values.ts';
+import { noteUnknownField, unsupported } from '../json/values.ts';
 
 /**
  * An object in a request, read according to the table of fields. The constructor notes fields that are unknown or
@@ -15,9 +15,10 @@ export class RequestBody extends Element {
    * `table` has the fields of the request. `path` is that in the body (such as `messages[2]`), and `place` that in the table
    * (`messages[]`).
    */
-  constructor(object: JsonObject, table: readonly Field[], notes: Notes, path = '', place = path) {
-    super(object, path, notes);
+  constructor(value: unknown, table: readonly Field[], notes: Notes, path = '', place = path) {
+    super(value, path, notes);
     this.#table = table;
+    const { object } = this;
     const names = Object.keys(object);
     if (names.length === 0) return;
     const fields = fieldsOf(place, table);
@@ -52,7 +53,7 @@ export class RequestBody extends Element {
 
   /** Returns the object in a field of the body, without members if it is absent. Throws as the constructor does, and `invalid_type`. */
   nested({ path, name }: Field): RequestBody {
-    return new RequestBody(asObject(this.get(name) ?? {}, path), this.#table, this.notes, path);
+    return new RequestBody(this.get(name) ?? {}, this.#table, this.notes, path);
   }
 }
 
@@ -73,11 +74,14 @@ const cache = new WeakMap<readonly Field[], Map<string, ReadonlyMap<string, Fiel
 
 /** Returns the fields of the object at `place`, by name. */
 function fieldsOf(place: string, table: readonly Field[]): ReadonlyMap<string, Field> {
-  const byPlace = cache.getOrInsertComputed(table, () => new Map());
-  return byPlace.getOrInsertComputed(place, () => {
+  let byPlace = cache.get(table);
+  if (byPlace === undefined) cache.set(table, (byPlace = new Map()));
+  let fields = byPlace.get(place);
+  if (fields === undefined) {
     const parent = place === '' ? '' : `${place}.`;
-    return new Map(
-      table.flatMap((field) => (field.path === parent + field.name ? [[field.name, field]] : [])),
-    );
-  });
+    const own = table.filter((field) => field.path === parent + field.name);
+    fields = new Map(own.map((field) => [field.name, field]));
+    byPlace.set(place, fields);
+  }
+  return fields;
 }

@@ -48,7 +48,7 @@ export class ToolList<Known> {
 }
 
 /** Returns the tools in a field. Checks their number of characters, and that their text is well-formed. */
-export function toolElements(element: Element): Iterable<Element> {
+export function toolElements(element: Element): readonly Element[] {
   if (element.get('tools') === null) return [];
   const path = element.at('tools');
   const text = JSON.stringify(element.list('tools'));

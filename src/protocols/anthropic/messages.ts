@@ -39,10 +39,10 @@ export function parseMessages(
   const into: Conversation = { history, sealer, loadedTools: new Set() };
   const system = body.raw(fields.system);
   if (system !== null) addSystem(system, 'system', notes, into);
-  const { length } = body.list('messages');
-  if (length === 0) throw wrongValue('messages', 'an array with at least 1 message');
-  for (const message of body.elements('messages')) addMessage(message, into);
-  if (!endsAnywhere) refusePrefill(history, `messages[${length - 1}]`);
+  const list = body.elements('messages');
+  if (list.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
+  for (const message of list) addMessage(message, into);
+  if (!endsAnywhere) refusePrefill(history, `messages[${list.length - 1}]`);
   return { messages: history.messagesOrEmpty(), loadedTools: into.loadedTools };
 }
 

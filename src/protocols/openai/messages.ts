@@ -10,7 +10,6 @@ import type { Notes } from '../../core/notes.ts';
 import { RequestBody } from '../request-body.ts';
 import { functionOf } from './tools.ts';
 import {
-  asObject,
   isLongerThan,
   isWellFormed,
   jsonObject,
@@ -61,7 +60,7 @@ function addMessage(
   budget: JsonBudget,
   notes: Notes,
 ): void {
-  const message = new RequestBody(asObject(value, path), fields.FIELDS_OF.chat, notes, path, 'messages[]');
+  const message = new RequestBody(value, fields.FIELDS_OF.chat, notes, path, 'messages[]');
   const role = parseRole(message);
   const content = parseContent(message, role);
   const calls = parseToolCalls(message, budget);
@@ -178,18 +177,16 @@ function partRefused(part: Element): ServiceError {
 
 function parseToolCalls(message: Element, budget: JsonBudget): ToolCall[] {
   if (message.get('tool_calls') === null) return [];
-  if (message.list('tool_calls').length > MAX_TOOL_CALLS)
+  const elements = message.elements('tool_calls');
+  if (elements.length > MAX_TOOL_CALLS)
     throw wrongValue(message.at('tool_calls'), `at most ${MAX_TOOL_CALLS} calls`);
   const ids = new Set<string>();
-  return message
-    .elements('tool_calls')
-    .map((element) => {
-      const call = parseToolCall(element, budget);
-      if (ids.has(call.id)) throw wrongValue(element.at('id'), 'unique in the message');
-      ids.add(call.id);
-      return call;
-    })
-    .toArray();
+  return elements.map((element) => {
+    const call = parseToolCall(element, budget);
+    if (ids.has(call.id)) throw wrongValue(element.at('id'), 'unique in the message');
+    ids.add(call.id);
+    return call;
+  });
 }
 
 /**
