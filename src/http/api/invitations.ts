@@ -5,7 +5,6 @@ import {
   noSuchInvitation,
   withdrawInvitation,
 } from '../../identity/invitations.ts';
-import type { AccountDatabase } from '../../accounts/store.ts';
 import { invitationOperations } from './contract/invitations.ts';
 import { endpoints } from './endpoint.ts';
 import { invitationJson, iso, pageJson } from './json.ts';
