@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { sql, type Selectable, type Transaction } from 'kysely';
+import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { type Schema, AUDIT_KEEP_FROM } from '../database/schema.ts';
+import { type Schema, AUDIT_KEEP_FROM, type Transaction } from '../database/schema.ts';
 import { firstIdAt } from '../database/partitions.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
@@ -90,7 +90,7 @@ export type AuditRow = Selectable<Schema['audit']>;
 
 /** Appends entries, one or more, in the same transaction as the change. */
 export async function appendAudit(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   by: Actor,
   ...notes: readonly AuditNote[]
 ): Promise<void> {

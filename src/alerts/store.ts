@@ -1,11 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
+import { sql, type Kysely, type RawBuilder } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { UUID } from '../accounts/bounds.ts';
 import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from '../accounts/page.ts';
 import { ALERT_TYPES } from '../config/alerts.ts';
 import type { Database } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Schema, Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import { isAlertType, treatmentOf, type Condition } from './types.ts';
 
@@ -118,7 +118,7 @@ export interface SentOutage {
 
 type NewAlert = Omit<Alert, 'firedAt' | 'resolvedAt'> & { firedAt: number | RawBuilder<number> };
 
-type Executor = Kysely<Schema> | Transaction<Schema>;
+type Executor = Kysely<Schema> | Transaction;
 
 /**
  * The alerts of all instances, and the outbox of their messages. Times are those of the database, because the clocks of
@@ -184,14 +184,15 @@ export class AlertStore {
 
   /** Claims the message of a channel that is due first, for `LEASE_MS`; null: none is due. */
   async claim(channel: string): Promise<ClaimedMessage | null> {
-    const { background, location } = this.#database;
+    const { background } = this.#database;
     const due = this.#due()
       .select('message.id')
       .where('message.channel', '=', channel)
       .orderBy('message.next_at')
       .orderBy('message.id')
       .limit(1)
-      .$if(location.kind === 'postgres', (query) => query.forUpdate().skipLocked());
+      .forUpdate()
+      .skipLocked();
     const claimed = await background
       .updateTable('alert_messages')
       .set({ attempts: sql`attempts + 1`, next_at: this.#time(LEASE_MS) })
@@ -385,14 +386,14 @@ export class AlertStore {
       .execute();
   }
 
-  async #touch(transaction: Transaction<Schema>, ids: readonly string[]): Promise<void> {
+  async #touch(transaction: Transaction, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await transaction.updateTable('alerts').set({ seen_at: this.#time() }).where('id', 'in', ids).execute();
   }
 
   /** Returns the ID of the new alert; null: another instance has fired it, or it fires only once. */
   async #fire(
-    transaction: Transaction<Schema>,
+    transaction: Transaction,
     { key, type, title, text }: Condition,
     channels: readonly string[],
   ): Promise<string | null> {
@@ -407,7 +408,7 @@ export class AlertStore {
    * Inserts an alert that fired without the database, with its messages. It does not depend on other alerts about the same
    * condition, because it was sent and must be resolved.
    */
-  async #adopt(transaction: Transaction<Schema>, { alert, messages }: SentOutage): Promise<void> {
+  async #adopt(transaction: Transaction, { alert, messages }: SentOutage): Promise<void> {
     // It was inserted before, if the instance ended after that.
     const isNew = await this.#insert(transaction, alert, freeKey(alert));
     if (!isNew || messages.length === 0) return;
@@ -432,7 +433,7 @@ export class AlertStore {
 
   /** Returns false if the alert, or another one with the same `dedupeKey`, was inserted before. */
   async #insert(
-    transaction: Transaction<Schema>,
+    transaction: Transaction,
     { id, condition, type, title, text, firedAt }: NewAlert,
     dedupeKey: string,
   ): Promise<boolean> {
@@ -455,7 +456,7 @@ export class AlertStore {
   }
 
   /** Resolves the alerts whose condition no instance has found for `RESOLVE_MS`. Returns their IDs. */
-  async #resolveUnseen(transaction: Transaction<Schema>): Promise<string[]> {
+  async #resolveUnseen(transaction: Transaction): Promise<string[]> {
     const resolved = await transaction
       .updateTable('alerts')
       .set({ resolved_at: this.#time() })
@@ -500,7 +501,7 @@ export class AlertStore {
   }
 
   async #queue(
-    transaction: Transaction<Schema>,
+    transaction: Transaction,
     alertId: string,
     event: MessageEvent,
     channels: readonly string[],

@@ -4,21 +4,13 @@ import { createAuthEndpoint } from 'better-auth/api';
 import { setSessionCookie } from 'better-auth/cookies';
 import { z } from 'zod';
 import { createAdapterFactory } from 'better-auth/adapters';
-import {
-  expressionBuilder,
-  sql,
-  type Expression,
-  type Kysely,
-  type RawBuilder,
-  type SqlBool,
-  type Transaction,
-} from 'kysely';
+import { expressionBuilder, sql, type Expression, type Kysely, type RawBuilder, type SqlBool } from 'kysely';
 import { MAX_NAME } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
 import type { Secret } from '../support/secret.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Schema, Transaction } from '../database/schema.ts';
 import type { PasswordHasher } from './password.ts';
 import type { NewUser, ProviderAuth } from './providers.ts';
 import { ADDRESS_HEADER } from './browser-request.ts';
@@ -38,7 +30,7 @@ export interface AuthOptions {
   /** Sends a password reset link in the background. */
   sendResetToken(user: { email: string; name: string }, token: string): void;
   /** Called in the transaction that adds a provider or a password (`credential`) to a user. */
-  onCredential(transaction: Transaction<Schema>, userId: string, provider: string): Promise<void>;
+  onCredential(transaction: Transaction, userId: string, provider: string): Promise<void>;
   /** Called when a user has set a new password with a reset link. */
   onPasswordReset(userId: string): Promise<void>;
   log: Log;

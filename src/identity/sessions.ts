@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Database } from '../database/database.ts';
-import type { Selectable, Transaction } from 'kysely';
+import type { Selectable } from 'kysely';
 import type { Actor } from '../accounts/audit.ts';
 import { revokePlaygroundKeysOf } from '../accounts/key-table.ts';
-import type { MemberRole, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema, Transaction } from '../database/schema.ts';
 import { userActor, type BrowserRequest } from './browser-request.ts';
 import { IDLE_MS, hashToken } from './token.ts';
 
@@ -119,8 +119,7 @@ export async function listSessions(database: Database, userId: string): Promise<
 
 /** Ends sessions of a user with their playground keys, and returns whether there were any. */
 export async function endSessions(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   userId: string,
   which: { id: string } | { except: string } | 'all',
   by: Actor,
@@ -131,7 +130,7 @@ export async function endSessions(
   }
   const ended = await rows.execute();
   const ids = ended.map(({ id }) => id);
-  await revokePlaygroundKeysOf(database, transaction, ids, by);
+  await revokePlaygroundKeysOf(transaction, ids, by);
   return ids.length > 0;
 }
 
@@ -153,7 +152,7 @@ export async function endPresentedSession(
   const { id, user_id: userId } = session;
   await database.kysely
     .transaction()
-    .execute((transaction) => endSessions(database, transaction, userId, { id }, userActor(userId, request)));
+    .execute((transaction) => endSessions(transaction, userId, { id }, userActor(userId, request)));
 }
 
 /** Returns the token of the session cookie, `<token>.<signature>`; null: none. */
