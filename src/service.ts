@@ -4,7 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { AuditRetention } from './accounts/audit.ts';
-import { KeyStore, type AuthenticatedKey, type KeyClock } from './accounts/keys.ts';
+import type { Clock } from './accounts/clock.ts';
+import { KeyStore, type AuthenticatedKey } from './accounts/keys.ts';
 import type { Ledger } from './accounts/ledger/ledger.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimiter } from './accounts/limits/open-limiter.ts';
@@ -65,7 +66,7 @@ export interface ServiceOptions {
   env: NodeJS.ProcessEnv;
   log: Log;
   /** The clock of keys and of limits in memory; by default, the system clock. */
-  clock?: KeyClock;
+  clock?: Clock;
   /** By default, scrypt. */
   passwords?: PasswordHasher;
   /** Stops waiting to migrate the database. */

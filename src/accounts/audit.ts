@@ -5,9 +5,8 @@ import { type Schema, AUDIT_KEEP_FROM, type Transaction } from '../database/sche
 import { firstIdAt } from '../database/partitions.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
-import { UUID } from './bounds.ts';
-import { invalidCursor, pageLimit, pageOf, shortened, type Page, type PageQuery } from './page.ts';
-import { steadyNow } from './steady-now.ts';
+import { readNewest, shortened, type Page, type PageQuery } from './page.ts';
+import { steadyNow } from './clock.ts';
 
 /** The author of a change. */
 export interface Actor {
@@ -164,23 +163,17 @@ export async function listAudit(
   { accountId, actor, subject, action, fromMs, toMs }: AuditFilter,
   page: PageQuery = {},
 ): Promise<Page<AuditRow>> {
-  const limit = pageLimit(page);
-  const before = page.cursor ?? null;
-  if (before !== null && !UUID.test(before)) throw invalidCursor();
   let rows = database.reports
     .selectFrom('audit')
-    .select(['id', sql<number>`octet_length(detail)`.as('bytes')])
-    .orderBy('id', 'desc')
-    .limit(limit + 1);
+    .select(['id', sql<number>`octet_length(detail)`.as('bytes')]);
   if (accountId !== undefined) rows = rows.where('account_id', '=', accountId);
   if (actor !== undefined) rows = rows.where('actor', '=', actor);
   if (subject !== undefined) rows = rows.where('subject', '=', subject);
   if (action !== undefined) rows = rows.where('action', '=', action);
   if (fromMs !== undefined) rows = rows.where('id', '>=', firstIdAt(fromMs));
   if (toMs !== undefined) rows = rows.where('id', '<', firstIdAt(toMs));
-  if (before !== null) rows = rows.where('id', '<', before);
   const idOf = ({ id }: { id: string }) => id;
-  const { items, nextCursor } = shortened(pageOf(await rows.execute(), limit, idOf), idOf);
+  const { items, nextCursor } = shortened(await readNewest(rows, page), idOf);
   if (items.length === 0) return { items: [], nextCursor };
   const found = await database.reports
     .selectFrom('audit')

@@ -1,6 +1,7 @@
-import { sql } from 'kysely';
+import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
+import type { Schema } from '../database/schema.ts';
 import type { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
 
@@ -28,16 +29,7 @@ export interface RefusedCaller {
   readonly accountId: string;
 }
 
-interface Row {
-  minute: number;
-  account_id: string;
-  key_id: string;
-  code: string;
-  param: string;
-  count: number;
-  last_at: number;
-  message: string;
-}
+type Row = Selectable<Schema['refusals']>;
 
 /**
  * Counts refused requests by minute, account, key, error code and parameter. Memory and rows are bounded, no matter
@@ -240,15 +232,7 @@ export interface RefusalFilter {
  * `refusals_kinds`, and the messages of what it returns.
  */
 export async function readRefusals({ reports }: Database, filter: RefusalFilter): Promise<Refusal[]> {
-  const { rows } = await sql<{
-    account_id: string;
-    key_id: string;
-    code: string;
-    param: string;
-    total: number;
-    last_at: number;
-    message: string;
-  }>`
+  const { rows } = await sql<Omit<Row, 'minute' | 'count'> & { total: number }>`
     select kinds.account_id, kinds.key_id, kinds.code, kinds.param, total, kinds.last_at, message from (
       select account_id, key_id, code, param,
         cast(sum(count) as bigint) as total, max(last_at) as last_at, max(minute) as minute

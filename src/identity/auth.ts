@@ -13,6 +13,7 @@ import type { Secret } from '../support/secret.ts';
 import type { Schema, Transaction } from '../database/schema.ts';
 import type { PasswordHasher } from './password.ts';
 import type { NewUser, ProviderAuth } from './providers.ts';
+import { hasSecondFactor } from './second-factor.ts';
 import { ADDRESS_HEADER } from './browser-request.ts';
 import { PENDING_MS, RESET_MS, SESSION_MS, hashToken } from './token.ts';
 
@@ -167,16 +168,6 @@ const startSession = createAuthEndpoint.serverOnly(
     return {};
   },
 );
-
-async function hasSecondFactor({ kysely }: Database, userId: string): Promise<boolean> {
-  const row = await kysely
-    .selectFrom('users')
-    .select('id')
-    .where('id', '=', userId)
-    .where('two_factor', '=', 1)
-    .executeTakeFirst();
-  return row !== undefined;
-}
 
 /** A table, and its columns by better-auth's field names. */
 interface MappedTable {

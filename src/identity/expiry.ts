@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
-import { steadyNow } from '../accounts/steady-now.ts';
+import { steadyNow } from '../accounts/clock.ts';
 import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
 import { SETUP_TOKEN, type Schema } from '../database/schema.ts';

@@ -18,6 +18,17 @@ export interface NewSecondFactor {
   recoveryCodes: string[];
 }
 
+/** Whether the user has enabled the second factor, so that every session must complete it. */
+export async function hasSecondFactor({ kysely }: Database, userId: string): Promise<boolean> {
+  const row = await kysely
+    .selectFrom('users')
+    .select('id')
+    .where('id', '=', userId)
+    .where('two_factor', '=', 1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /** Creates a second factor, which the user must confirm. Replaces an unconfirmed one. Null: already enabled. */
 export async function beginSecondFactor(
   database: Database,

@@ -321,7 +321,7 @@ export class RequestAccounting {
         actual = REFUSED;
       }
     } finally {
-      if (this.#reservation) limiter.settle(this.#reservation, actual);
+      if (this.#reservation) limiter.release(this.#reservation, actual);
     }
   }
 }
@@ -400,7 +400,7 @@ export async function countRequest(
     const { code, message, retryAfterMs } = decision.denial;
     throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
   }
-  limiter.settle(decision.reservation, { tokens: 0, pico: 0n, request: true });
+  limiter.release(decision.reservation, { tokens: 0, pico: 0n, request: true });
   return decision.headers.filter((_, index, all) => all[index - (index % 2)]?.endsWith('-requests'));
 }
 

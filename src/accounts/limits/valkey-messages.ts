@@ -53,7 +53,7 @@ interface PackedLimits {
  */
 type PackedLimit = [bound: number] | [bound: number, rate: number, most: number];
 
-/** Returns the limits of a scope as an argument of `ADMIT` and `SETTLE`. */
+/** Returns the limits of a scope as an argument of `ADMIT` and `RELEASE`. */
 export function packLimits(scope: ScopeLimits, reservedShare: number): string {
   const limits = scope.limits.map((limit): PackedLimit | false => {
     if (limit === null) return false;

@@ -351,7 +351,7 @@ return 1
  * the reservation, the periods of its admission, its amounts by unit and those used; then the `PackedLimits` of each scope at
  * its admission, `{}` if it had none. If the store has lost the reservation, nothing is returned to the buckets.
  */
-const SETTLE = `
+const RELEASE = `
 local period, amounts, used = call.periods, call.amounts, call.used
 for i, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
@@ -421,7 +421,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`;
 export interface Scripts {
   readonly admit: Script;
   readonly storeUsage: Script;
-  readonly settle: Script;
+  readonly release: Script;
   readonly restoreReservations: Script;
   readonly heartbeat: Script;
 }
@@ -434,7 +434,7 @@ export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
     admit: script(clock, ADMIT),
     storeUsage: script(clock, STORE_USAGE),
-    settle: script(clock, SETTLE),
+    release: script(clock, RELEASE),
     restoreReservations: script(clock, RESTORE_RESERVATIONS),
     heartbeat: script(clock, HEARTBEAT),
   };
