@@ -82,7 +82,7 @@ export function openAuth(options: AuthOptions) {
       expiresIn: SESSION_MS / 1000,
       additionalFields: { pending: { type: 'boolean', required: false, input: false } },
     },
-    // `ExpiredSignIns` deletes expired verifications.
+    // `expiredSignIns` deletes expired verifications.
     verification: { storeIdentifier: 'hashed', disableCleanup: true },
     // Anyone can start a sign-in with a provider, so its state is in an encrypted cookie instead of the database.
     account: {

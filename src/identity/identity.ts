@@ -133,7 +133,7 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
-      onCredential: (transaction, userId, provider) => recordProvider(transaction, userId, provider),
+      onCredential: recordProvider,
       onPasswordReset: (userId) => recordPasswordReset(database, userId),
       log,
     });
