@@ -66,8 +66,10 @@ export async function presentedSession(
     .executeTakeFirst();
   if (row === undefined) return null;
   const pending = row.pending === 1;
-  if (!pending && row.last_active_at < now - ACTIVITY_PRECISION_MS)
-    await updateLastActive(database, row.session_id, now);
+  if (!pending && row.last_active_at < now - ACTIVITY_PRECISION_MS) {
+    const active = database.kysely.updateTable('sessions').set({ last_active_at: now });
+    await active.where('id', '=', row.session_id).execute();
+  }
   const memberships = await database.kysely
     .selectFrom('memberships')
     .select(['account_id', 'role'])
@@ -162,12 +164,4 @@ export function sessionToken(cookies: string | undefined, cookieName: string): s
     if (name === cookieName) return /^([A-Za-z0-9]{32})\./.exec(value)?.[1] ?? null;
   }
   return null;
-}
-
-async function updateLastActive(database: Database, sessionId: string, now: number): Promise<void> {
-  await database.kysely
-    .updateTable('sessions')
-    .set({ last_active_at: now })
-    .where('id', '=', sessionId)
-    .execute();
 }
