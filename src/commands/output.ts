@@ -46,14 +46,15 @@ export function printTable(rows: readonly Readonly<Record<string, string>>[]): v
 
 /**
  * Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field, a list its names with spaces.
- * Texts that a spreadsheet would run as formulas begin with an apostrophe, as in the CSV files of the console.
+ * Texts have no control characters, as in `print`. Those that a spreadsheet would run as formulas begin with an apostrophe,
+ * as in the CSV files of the console.
  */
 export function csvLine(values: readonly (string | number | boolean | null | string[])[]): string {
   return `${values.map(csvField).join(',')}\n`;
 }
 
 function csvField(value: string | number | boolean | null | string[]): string {
-  const text = Array.isArray(value) ? value.join(' ') : String(value ?? '');
+  const text = printable(Array.isArray(value) ? value.join(' ') : String(value ?? ''));
   const isFormula = /^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text);
   const plain = isFormula ? `'${text}` : text;
   return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;

@@ -320,7 +320,7 @@ export class RequestAccounting {
         actual = REFUSED;
       }
     } finally {
-      if (this.#reservation) limiter.settle(this.#reservation, actual);
+      if (this.#reservation) limiter.release(this.#reservation, actual);
     }
   }
 }
@@ -396,7 +396,7 @@ export async function countRequest(
     shortest: () => ({ tokens: 0, pico: 0n }),
   });
   if (!decision.admitted) throw errorOf(decision.denial);
-  limiter.settle(decision.reservation, { tokens: 0, pico: 0n, request: true });
+  limiter.release(decision.reservation, { tokens: 0, pico: 0n, request: true });
   return decision.headers.filter((_, index, all) => all[index - (index % 2)]?.endsWith('-requests'));
 }
 
