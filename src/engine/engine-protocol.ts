@@ -91,7 +91,8 @@ export function readEngineRequest(body: JsonObject): GenerationRequest {
 }
 
 /** Reads the body of an engine's `GET /health`. Throws unless the engine speaks this version of the protocol. */
-export function readEngineHealth({ protocol, expectedStepMs: _, ...health }: JsonObject): ReplicaHealth {
+export function readEngineHealth(body: JsonObject): ReplicaHealth {
+  const { protocol, expectedStepMs: _, ...health } = body;
   if (protocol === ENGINE_PROTOCOL) return health as unknown as ReplicaHealth; // Written by an engine of this version.
   const found = typeof protocol === 'number' ? `version ${protocol}` : 'no version';
   throw new Error(
