@@ -431,7 +431,7 @@ export const FILE_TYPES: ReadonlyMap<number, string> = new Map([
 interface NumberType {
   /** In bytes. */
   width: number;
-  read(bytes: Buffer, offset: number): number;
+  read: (bytes: Buffer, offset: number) => number;
 }
 
 /** Numeric types of metadata. Booleans are 0 or 1, and 64-bit integers are rounded to doubles. */
