@@ -224,7 +224,7 @@ class GenerationIterator implements Generation {
 
   /** Vectors are computed one input after another, which is not reported. */
   #reportsPrefill({ dialect }: ReplicaClient): boolean {
-    return DIALECT_TRAITS[dialect].reportsSlot && this.#request.kind !== 'embedding';
+    return DIALECT_TRAITS[dialect].isEngine && this.#request.kind !== 'embedding';
   }
 
   #acquire(): Permit | Promise<Permit> {

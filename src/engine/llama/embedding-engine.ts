@@ -24,7 +24,7 @@ import { Vocabulary } from './prompt/vocabulary.ts';
 export class EmbeddingEngine implements Engine, AsyncDisposable {
   /** For the log, as in `LlamaEngine`. */
   readonly backend: string;
-  /** As in `LlamaEngine`. Never settles: an input that fails does not affect others. */
+  /** As in `LlamaEngine`. Stays pending: an input that fails does not affect others. */
   readonly failed = new Promise<void>(() => {});
   readonly #info: GgufInfo;
   readonly #model: NativeModel;

@@ -7,7 +7,6 @@ import {
 } from '../../core/generation.ts';
 import { invalidResponse } from '../../core/invalid-response.ts';
 import { readVectorBody } from '../../json/json-thread.ts';
-import type { VectorList } from '../../json/vectors.ts';
 
 /**
  * Reads the response of a replica to an embedding as events. Estimates the usage if the replica does not report it. Throws
@@ -17,7 +16,10 @@ export async function readEmbeddings(
   request: EmbeddingRequest,
   body: Uint8Array<ArrayBuffer>,
 ): Promise<GenerationEvent[]> {
-  const { numbers, dimensions, promptTokens } = await readVectors(body, request.inputs.length);
+  const read = readVectorBody(body, request.inputs.length).catch((cause: unknown) => {
+    throw invalidResponse(cause);
+  });
+  const { numbers, dimensions, promptTokens } = await read;
   if (request.dimensions !== null && request.dimensions !== dimensions) throw wrongLength(dimensions);
   const reported = promptTokens === null || promptTokens === 0 ? null : promptTokens;
   const vectors = request.inputs.map((_, index): GenerationEvent => ({
@@ -31,14 +33,6 @@ export async function readEmbeddings(
     ...vectors,
     { type: 'end', usage, usageSource: reported === null ? 'estimated' : 'engine' },
   ];
-}
-
-async function readVectors(body: Uint8Array<ArrayBuffer>, count: number): Promise<VectorList> {
-  try {
-    return await readVectorBody(body, count);
-  } catch (cause) {
-    throw invalidResponse(cause);
-  }
 }
 
 /** Returns the error for a length that the model does not have. Some servers ignore `dimensions`. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import { Job } from '../../../src/engine/llama/decode/job.ts';
-import { Outbox } from '../../../src/engine/llama/output/outbox.ts';
+import { EventQueue } from '../../../src/engine/llama/output/event-queue.ts';
 import type { TokenLogprob, EngineEvent } from '../../../src/core/generation.ts';
 
 const token = (
@@ -19,29 +19,29 @@ const token = (
 });
 
 test('a waiting reader receives each event immediately', async () => {
-  const outbox = new Outbox();
-  const first = outbox.next();
-  outbox.push(token(0, 'a'));
-  outbox.push(token(0, 'b'));
+  const queue = new EventQueue();
+  const first = queue.next();
+  queue.push(token(0, 'a'));
+  queue.push(token(0, 'b'));
   assert.deepEqual((await first).value, token(0, 'a'));
-  assert.deepEqual((await outbox.next()).value, token(0, 'b'));
+  assert.deepEqual((await queue.next()).value, token(0, 'b'));
 });
 
 test('a slow reader receives every event in order', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.boolean()), async (reads) => {
-      const outbox = new Outbox();
+      const queue = new EventQueue();
       const received: unknown[] = [];
       let unread = 0;
       for (const [index, isRead] of reads.entries()) {
-        outbox.push(token(index % 3, 'x', index));
+        queue.push(token(index % 3, 'x', index));
         unread++;
         if (!isRead) continue;
-        received.push((await outbox.next()).value);
+        received.push((await queue.next()).value);
         unread--;
       }
-      outbox.close();
-      for await (const event of outbox) received.push(event);
+      queue.close();
+      for await (const event of queue) received.push(event);
       assert(unread >= 0);
       assert.deepEqual(
         received,
@@ -52,30 +52,30 @@ test('a slow reader receives every event in order', async () => {
 });
 
 test('a failure follows the unread events, and rejects a waiting reader', async () => {
-  const outbox = new Outbox();
-  outbox.push(token(0, 'a'));
-  outbox.fail(new Error('gone'));
-  outbox.push(token(0, 'too late'));
-  assert.deepEqual((await outbox.next()).value, token(0, 'a'));
-  await assert.rejects(outbox.next(), /gone/);
-  const waiting = new Outbox();
+  const queue = new EventQueue();
+  queue.push(token(0, 'a'));
+  queue.fail(new Error('gone'));
+  queue.push(token(0, 'too late'));
+  assert.deepEqual((await queue.next()).value, token(0, 'a'));
+  await assert.rejects(queue.next(), /gone/);
+  const waiting = new EventQueue();
   const next = waiting.next();
   waiting.fail(new Error('gone'));
   await assert.rejects(next, /gone/);
 });
 
 test('a reader that stops early cancels the request, and receives no more events', async () => {
-  const outbox = new Outbox();
+  const queue = new EventQueue();
   let returned = 0;
-  outbox.onReturn = () => void returned++;
-  outbox.push(token(0, 'a'));
-  outbox.push(token(1, 'b'));
-  for await (const event of outbox) {
+  queue.onReturn = () => void returned++;
+  queue.push(token(0, 'a'));
+  queue.push(token(1, 'b'));
+  for await (const event of queue) {
     assert.deepEqual(event, token(0, 'a'));
     break;
   }
-  outbox.push(token(0, 'c'));
-  assert.deepEqual([(await outbox.next()).done, returned], [true, 1]);
+  queue.push(token(0, 'c'));
+  assert.deepEqual([(await queue.next()).done, returned], [true, 1]);
 });
 
 test('the progress of a prompt is reported at most once a second, and not after it has been computed', async () => {
@@ -94,9 +94,9 @@ test('the progress of a prompt is reported at most once a second, and not after 
     [1, 9000],
   ] as const)
     job.promptComputed(tokens, now + atMs);
-  job.outbox.close();
+  job.events.close();
   const events: EngineEvent[] = [];
-  for await (const event of job.outbox) events.push(event);
+  for await (const event of job.events) events.push(event);
   assert.deepEqual(events, [
     { type: 'started', promptTokens: 1000, cachedTokens: 100 },
     { type: 'prefill', promptTokens: 1000, doneTokens: 500 },

@@ -7,7 +7,7 @@ const DONE = { value: undefined, done: true } as const;
  * The events of one request, from the step loop to a single reader. Writing never waits. The context bounds how many
  * events are unread: each has at least one token.
  */
-export class Outbox implements AsyncIterableIterator<EngineEvent, undefined> {
+export class EventQueue implements AsyncIterableIterator<EngineEvent, undefined> {
   /** Called when the reader stops before the last event. */
   onReturn: (() => void) | null = null;
   #unread: EngineEvent[] = [];
