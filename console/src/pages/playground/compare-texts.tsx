@@ -13,8 +13,8 @@ import { counted, fixed, whole } from '../../format/number.ts';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
+import { NotReady } from './chat.tsx';
 import { CodeWindow } from './code-window.tsx';
-import { NotReady } from './columns.tsx';
 import { cosine } from './cosine.ts';
 import { initialModel, summaryOf, type Model } from './model-text.ts';
 
