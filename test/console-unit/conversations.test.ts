@@ -1,7 +1,7 @@
 /** The conversations and presets of the playground: bounded, and shared by tabs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import 'fake-indexeddb/auto';
+import { indexedDB } from 'fake-indexeddb';
 import {
   contains,
   Conversations,
@@ -17,6 +17,9 @@ import {
 } from '../../console/src/pages/playground/draft.ts';
 import { MAX_PRESETS, Presets } from '../../console/src/pages/playground/presets.ts';
 import { deleteRecords, signedOut, UserRecords } from '../../console/src/state/user-records.ts';
+
+// The console uses that of the browser.
+Object.assign(globalThis, { indexedDB });
 
 let users = 0;
 
@@ -111,6 +114,20 @@ test('a tab never overwrites what another tab wrote, and does not restore what t
   const kept = ids[0]?.id === draft.id ? mine : draft;
   await one.save(kept, 4);
   assert.equal((await one.list()).filter(({ id }) => id === draft.id).length, 0);
+});
+
+test('a conversation that was read but not shown is not replaced', async () => {
+  const { tab } = tabsOf();
+  const [one, two] = [tab(), tab()];
+  const draft = talked('Hello');
+  await two.save(draft, 1);
+  const read = await one.read(draft.id);
+  assert.ok(read);
+  const shown = { ...draft, ...one.show(read) };
+  await two.save(talked('yours', draft), 2);
+  // The user of the first tab sends a message while it reads the changes of the second one.
+  await one.read(draft.id);
+  assert.notEqual((await one.save(talked('mine', shown), 3)).id, draft.id);
 });
 
 test('changes of a tab that was closed before they were stored are stored later, over the same revision', async () => {

@@ -391,6 +391,7 @@ describe('the playground', WITH_BROWSER, () => {
     await page.evaluate(`IDBObjectStore.prototype.put = () => {
       throw new DOMException('full', 'QuotaExceededError');
     };`);
+    await page.getByRole('button', { name: 'New chat' }).click();
     await message().fill(`Kept here ${scripted({ text: 'only in this tab' })}`);
     await message().press('Enter');
     await answers().getByText('only in this tab', { exact: true }).waitFor();

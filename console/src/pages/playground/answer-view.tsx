@@ -195,51 +195,42 @@ function useWait(untilMs: number | null): number {
 function Numbers({ answer }: { answer: Answer }) {
   const { choices, usage, ttftMs, totalMs, cost, requestId } = answer;
   const speed = speedOf(answer);
+  // With a single choice, the label of its reasoning has the count.
+  const reasoning = choices.length === 1 ? 0 : (usage?.reasoningTokens ?? 0);
+  const tokens = (count: number | undefined) => count !== undefined && counted(count, 'token');
+  const metrics: [name: string, text: string | false, title?: string][] = [
+    ['Prompt', tokens(usage?.promptTokens)],
+    ['Cached', tokens(usage?.cachedTokens || undefined)],
+    ['Completion', tokens(usage?.completionTokens)],
+    ['Reasoning', tokens(reasoning || undefined)],
+    ['TTFT', ttftMs !== null && duration(ttftMs), 'Time to first token'],
+    [
+      'Throughput',
+      speed !== null && `${oneDecimal(speed)} tokens/s`,
+      'Tokens per second after the first token',
+    ],
+    ['Total', totalMs !== null && duration(totalMs)],
+    ['Cost', cost !== null && money(cost), `$${cost}`],
+    ['Finish reason', endOf(answer)],
+  ];
   return (
     <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
       <dl className="contents">
-        {usage && <Metric name="Prompt">{counted(usage.promptTokens, 'token')}</Metric>}
-        {usage && usage.cachedTokens > 0 && (
-          <Metric name="Cached">{counted(usage.cachedTokens, 'token')}</Metric>
+        {metrics.map(
+          ([name, text, title]) =>
+            text !== false && (
+              <div key={name} className="flex gap-1 whitespace-nowrap" title={title}>
+                <dt>{name}</dt>
+                <dd className="text-ink-2 tabular-nums">{text}</dd>
+              </div>
+            ),
         )}
-        {usage && <Metric name="Completion">{counted(usage.completionTokens, 'token')}</Metric>}
-        {/* With a single choice, the label of its reasoning has this count. */}
-        {usage && usage.reasoningTokens > 0 && choices.length !== 1 && (
-          <Metric name="Reasoning">{counted(usage.reasoningTokens, 'token')}</Metric>
-        )}
-        {ttftMs !== null && (
-          <Metric name="TTFT" title="Time to first token">
-            {duration(ttftMs)}
-          </Metric>
-        )}
-        {speed !== null && (
-          <Metric name="Throughput" title="Tokens per second after the first token">
-            {oneDecimal(speed)} tokens/s
-          </Metric>
-        )}
-        {totalMs !== null && <Metric name="Total">{duration(totalMs)}</Metric>}
-        {cost !== null && (
-          <Metric name="Cost" title={`$${cost}`}>
-            {money(cost)}
-          </Metric>
-        )}
-        <Metric name="Finish reason">{endOf(answer)}</Metric>
       </dl>
       {requestId !== null && (
         <TextLink to={`/requests/${requestId}`} className="text-xs">
           Receipt
         </TextLink>
       )}
-    </div>
-  );
-}
-
-/** A named value of `Numbers`. */
-function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
-  return (
-    <div className="flex gap-1 whitespace-nowrap" title={title}>
-      <dt>{name}</dt>
-      <dd className="text-ink-2 tabular-nums">{children}</dd>
     </div>
   );
 }

@@ -13,21 +13,15 @@ export function useAddImages(): (files: Iterable<File>) => void {
   return (files) => {
     const list = [...files];
     if (list.length === 0) return;
-    const { draft } = playground.state;
-    if (draft.inputRole !== 'user') {
-      notify.error('Only messages of the user can have images.');
-      return;
-    }
-    const textOnly = draft.columns.find(({ model }) => !takesImages(models, model));
-    if (textOnly !== undefined) {
-      notify.error(`${textOnly.model} takes only text. Select a model that takes images.`);
-      return;
-    }
-    const refusal = list.map(refusalOf).find((why) => why !== null);
-    if (refusal !== undefined) {
-      notify.error(refusal);
-      return;
-    }
+    const { inputRole, columns } = playground.state.draft;
+    const textOnly = columns.find(({ model }) => !takesImages(models, model));
+    const refusals = [
+      inputRole === 'user' ? null : 'Only messages of the user can have images.',
+      textOnly ? `${textOnly.model} takes only text. Select a model that takes images.` : null,
+      ...list.map(refusalOf),
+    ];
+    const refusal = refusals.find((why) => why !== null);
+    if (refusal) return notify.error(refusal);
     Promise.all(list.map(dataUriOf)).then(
       (images) => playground.change((draft) => ({ ...draft, images: [...draft.images, ...images] })),
       () => notify.error('A file could not be read'),

@@ -15,7 +15,7 @@ export const MAX_PRESETS = 50;
 /** Maximum length of a name, in characters. */
 export const MAX_PRESET_NAME = 60;
 
-const FULL = 'Not saved: the storage of this browser is full or blocked.';
+export const FULL = 'Not saved: the storage of this browser is full or blocked.';
 
 /** The presets of a user in this browser. Names are unique. */
 export class Presets {

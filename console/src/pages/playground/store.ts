@@ -31,7 +31,7 @@ import {
   type Turn,
 } from './draft.ts';
 import type { Model } from './model-text.ts';
-import { Presets } from './presets.ts';
+import { FULL, Presets } from './presets.ts';
 import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors, type Settings } from './settings.ts';
 import { fromTabText, tabText, withoutImages } from './tab-text.ts';
@@ -431,7 +431,7 @@ function modelQuery([first = '', ...others]: readonly string[]): Record<'model' 
 }
 
 function reportFull(): void {
-  notify.error('Not saved: the storage of this browser is full or blocked.');
+  notify.error(FULL);
 }
 
 function asApiError(error: unknown): ApiError {
