@@ -82,7 +82,7 @@ export function withoutColumn(draft: Draft, column: number): Draft {
 }
 
 /** Changes a turn, if it is there. */
-export function withTurn(draft: Draft, id: string, change: (turn: Turn) => Turn): Draft {
+function withTurn(draft: Draft, id: string, change: (turn: Turn) => Turn): Draft {
   return withTurnsFrom(draft, id, ([turn, ...later]) => [change(turn), ...later]);
 }
 
