@@ -5,10 +5,5 @@ import { leave } from '../state/user-storage.ts';
 /** Returns a function that signs the user out and opens the sign-in page. */
 export function useSignOut(): () => void {
   const { user } = useSession();
-  return () =>
-    void orToast(
-      act('signOut', undefined).then(() => {
-        leave(user.id);
-      }),
-    );
+  return () => void orToast(act('signOut', undefined).then(() => leave(user.id)));
 }

@@ -1,6 +1,7 @@
 import { useCallback, useEffect } from 'react';
 import { useSearch } from 'wouter';
 import { useRead } from '../api/queries.ts';
+import { readText, writeText } from './browser-storage.ts';
 import { useSession } from './session.tsx';
 import { searchParamsOf } from './url-query.ts';
 
@@ -15,7 +16,7 @@ export interface CurrentAccount {
 const LAST = 'sluice.account';
 
 /** ID of the account that this tab shows if the URL names none. Other tabs never change it. */
-let ofTab = stored();
+let ofTab = readText(LAST, 'sessionStorage', 'localStorage');
 
 /**
  * Returns the account named in the URL, else the last one of this tab, else the first. Null: the user has no account, or
@@ -44,28 +45,14 @@ export function useNamedAccount(): string | null {
 /** Stores the account for this tab and for the next visit. Its ID is not secret. */
 export function rememberAccount(id: string): void {
   keepInTab(id);
-  try {
-    localStorage.setItem(LAST, id);
-  } catch {
-    // Storage is unavailable: the next visit starts with the first account.
-  }
+  // If the storage is unavailable, the next visit starts with the first account.
+  writeText('localStorage', LAST, id);
 }
 
 function keepInTab(id: string): void {
   ofTab = id;
-  try {
-    sessionStorage.setItem(LAST, id);
-  } catch {
-    // Storage is unavailable: a reload starts with the first account.
-  }
-}
-
-function stored(): string | null {
-  try {
-    return sessionStorage.getItem(LAST) ?? localStorage.getItem(LAST);
-  } catch {
-    return null;
-  }
+  // If the storage is unavailable, a reload starts with the first account.
+  writeText('sessionStorage', LAST, id);
 }
 
 /** Returns a function that adds the account of the current URL to a console path. */

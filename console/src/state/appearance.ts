@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from 'react';
+import { readText, writeText } from './browser-storage.ts';
 
 /** Color scheme of the console; `system` follows the device. */
 export type Appearance = 'light' | 'dark' | 'system';
@@ -20,12 +21,8 @@ export function useScheme(): 'light' | 'dark' {
 
 function choose(appearance: Appearance): void {
   chosen = appearance;
-  try {
-    if (appearance === 'system') localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, appearance);
-  } catch {
-    // Storage is unavailable: the choice lasts for this visit.
-  }
+  // If the storage is unavailable, the choice lasts for this visit.
+  writeText('localStorage', KEY, appearance === 'system' ? null : appearance);
   apply();
 }
 
@@ -40,12 +37,8 @@ function scheme(): 'light' | 'dark' {
 }
 
 function stored(): Appearance {
-  try {
-    const value = localStorage.getItem(KEY);
-    return value === 'light' || value === 'dark' ? value : 'system';
-  } catch {
-    return 'system';
-  }
+  const value = readText(KEY, 'localStorage');
+  return value === 'light' || value === 'dark' ? value : 'system';
 }
 
 function listen(listener: () => void): () => void {

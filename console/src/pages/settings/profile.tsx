@@ -70,7 +70,7 @@ export function DeleteMe() {
       danger: true,
       run: async (body) => {
         await act('deleteMe', { body });
-        leave(user.id);
+        await leave(user.id);
       },
       children: (
         <>

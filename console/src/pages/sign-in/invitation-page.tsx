@@ -79,7 +79,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
     });
   const signOut = async () => {
     await act('signOut', undefined);
-    if (session.user !== null) clearStored(session.user.id);
+    if (session.user !== null) await clearStored(session.user.id);
     await readSession();
   };
   const { user, sign_in: signIn } = session;
