@@ -62,7 +62,7 @@ export function GroupCheckbox({ value, children }: { value: string; children: Re
 function Tick() {
   return (
     <BaseCheckbox.Indicator>
-      <Check className="size-3 text-accent-ink" strokeWidth={3} aria-hidden="true" />
+      <Check className="size-3 text-accent-ink" strokeWidth={3} />
     </BaseCheckbox.Indicator>
   );
 }

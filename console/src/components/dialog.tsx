@@ -79,7 +79,7 @@ export function Dialog({
                   aria-label="Close"
                   className="inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
                 >
-                  <X className="size-4" aria-hidden="true" />
+                  <X className="size-4" />
                 </Base.Close>
               )}
             </div>

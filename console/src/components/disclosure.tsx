@@ -19,10 +19,7 @@ export function Disclosure({ label, open, onToggle, className = '', children }: 
       className={`group/disclosure ${className}`}
     >
       <summary className="inline-flex list-none items-center gap-1 rounded-md text-xs font-medium text-ink-2 hover:text-ink">
-        <ChevronRight
-          className="size-3.5 transition-transform group-open/disclosure:rotate-90"
-          aria-hidden="true"
-        />
+        <ChevronRight className="size-3.5 transition-transform group-open/disclosure:rotate-90" />
         {label}
       </summary>
       {children}

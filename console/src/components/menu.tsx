@@ -99,7 +99,7 @@ export function MenuChoices({
         >
           <span className="min-w-0 flex-1 truncate">{choice.label}</span>
           <Base.RadioItemIndicator>
-            <Check className="size-3.5 text-accent" aria-hidden="true" />
+            <Check className="size-3.5 text-accent" />
           </Base.RadioItemIndicator>
         </Base.RadioItem>
       ))}
@@ -133,7 +133,7 @@ export function MenuChecks({
         >
           <span className="min-w-0 flex-1 truncate">{text}</span>
           <Base.CheckboxItemIndicator>
-            <Check className="size-3.5 text-accent" aria-hidden="true" />
+            <Check className="size-3.5 text-accent" />
           </Base.CheckboxItemIndicator>
         </Base.CheckboxItem>
       ))}

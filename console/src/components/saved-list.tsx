@@ -123,13 +123,13 @@ function Row<Value extends object>({
         className="flex min-w-0 flex-1 items-center gap-2 rounded-lg px-2 py-2.5 text-left text-sm"
       >
         <span className="truncate">{item.name}</span>
-        {isOpen && <Check className="size-3.5 shrink-0 text-accent" aria-hidden="true" />}
+        {isOpen && <Check className="size-3.5 shrink-0 text-accent" />}
       </button>
       <IconButton label={`Rename ${item.name}`} onClick={() => setRenaming(true)}>
-        <Pencil className="size-4" aria-hidden="true" />
+        <Pencil />
       </IconButton>
       <IconButton label={`Delete ${item.name}`} onClick={remove}>
-        <Trash2 className="size-4" aria-hidden="true" />
+        <Trash2 />
       </IconButton>
     </li>
   );

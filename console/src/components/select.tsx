@@ -56,7 +56,7 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
       >
         <Base.Value className="truncate" />
         <Base.Icon>
-          <ChevronsUpDown className="size-3.5 text-ink-3" aria-hidden="true" />
+          <ChevronsUpDown className="size-3.5 text-ink-3" />
         </Base.Icon>
       </Base.Trigger>
       <Base.Portal>
@@ -81,7 +81,7 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
                   )}
                 </Base.ItemText>
                 <Base.ItemIndicator>
-                  <Check className="size-3.5 text-accent" aria-hidden="true" />
+                  <Check className="size-3.5 text-accent" />
                 </Base.ItemIndicator>
               </Base.Item>
             ))}

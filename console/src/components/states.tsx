@@ -46,7 +46,7 @@ export function EmptyState({
   return (
     <div className="flex flex-col items-center px-6 py-14 text-center">
       <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-accent-soft text-accent">
-        <Icon className="size-5" aria-hidden="true" />
+        <Icon className="size-5" />
       </span>
       <p className="text-sm font-semibold">{title}</p>
       {children !== undefined && <div className="mt-1 max-w-md text-sm text-ink-3">{children}</div>}
@@ -60,7 +60,7 @@ export function ErrorState({ error, retry }: { error: ApiError; retry?: () => vo
   return (
     <div role="alert" className="flex flex-col items-center px-6 py-12 text-center">
       <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-bad-soft text-bad">
-        <CircleAlert className="size-5" aria-hidden="true" />
+        <CircleAlert className="size-5" />
       </span>
       <p className="text-sm font-semibold">Could not load this data</p>
       <p className="mt-1 max-w-md text-sm text-ink-3">

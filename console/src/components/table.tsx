@@ -1,6 +1,13 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDown, ArrowUp, Download, Settings2 } from 'lucide-react';
-import { useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
+import {
+  useLayoutEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+  type RefObject,
+} from 'react';
 import { useMore, type ListRest } from '../api/queries.ts';
 import { notify } from '../notify.ts';
 import { useColumnChoice, type ColumnChoice } from '../state/column-choice.ts';
@@ -12,7 +19,6 @@ import { csv, type Cell } from './csv.ts';
 import { Menu, MenuChecks, MenuItem, MenuSeparator } from './menu.tsx';
 import { saveFile } from './save-file.ts';
 import { compareValues, nextOrder, orderOf, type Order } from './table-order.ts';
-import { useWindowWidths, type Width } from './window-widths.ts';
 
 export interface Column<Row> {
   /** Unique among the columns. */
@@ -297,7 +303,7 @@ function TableMenu<Row>({ columns, choice, widths, onChoose, onDownload }: Table
     <Menu
       trigger={
         <IconButton label="Table options">
-          <Settings2 className="size-4" aria-hidden="true" />
+          <Settings2 />
         </IconButton>
       }
     >
@@ -487,4 +493,29 @@ export function ListFooter({ shown, what, rest }: ListFooterProps) {
       )}
     </footer>
   );
+}
+
+/** The minimum widths of windows, as in the classes of Tailwind. */
+const WIDTHS = { sm: '40rem', md: '48rem', lg: '64rem', xl: '80rem' };
+
+type Width = keyof typeof WIDTHS;
+
+const mediaQuery = (width: string) => `(min-width: ${width})`;
+
+/** Returns the minimum widths that the window has, and renders again when they change. */
+function useWindowWidths(): ReadonlySet<string> {
+  return new Set(useSyncExternalStore(listen, snapshot).split(' '));
+}
+
+const snapshot = (): string =>
+  Object.entries(WIDTHS)
+    .flatMap(([name, width]) => (matchMedia(mediaQuery(width)).matches ? [name] : []))
+    .join(' ');
+
+function listen(changed: () => void): () => void {
+  const queries = Object.values(WIDTHS).map((width) => matchMedia(mediaQuery(width)));
+  for (const query of queries) query.addEventListener('change', changed);
+  return () => {
+    for (const query of queries) query.removeEventListener('change', changed);
+  };
 }

@@ -39,7 +39,7 @@ export function UpdatedAt({ atMs, busy, error, onRefresh }: UpdatedAtProps) {
             if (!busy) onRefresh();
           }}
         >
-          <RefreshCw className="size-4" aria-hidden="true" />
+          <RefreshCw />
         </IconButton>
       )}
     </p>

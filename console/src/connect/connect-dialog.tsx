@@ -196,8 +196,8 @@ function FirstRequest({
 function Result({ tone, children }: { tone: 'wait' | 'good' | 'bad'; children: ReactNode }) {
   const icon = {
     wait: <Spinner />,
-    good: <CircleCheck className="size-5 shrink-0 text-good" aria-hidden="true" />,
-    bad: <CircleAlert className="size-5 shrink-0 text-bad" aria-hidden="true" />,
+    good: <CircleCheck className="size-5 shrink-0 text-good" />,
+    bad: <CircleAlert className="size-5 shrink-0 text-bad" />,
   }[tone];
   return (
     <div

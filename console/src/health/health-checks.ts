@@ -17,6 +17,9 @@ export interface Check {
   advice: string | null;
 }
 
+/** Whether something is wrong, or may soon be. */
+export const isProblem = ({ state }: Check): boolean => state === 'unhealthy' || state === 'warning';
+
 /** Returns all checks. `models` is undefined while they load. */
 export function checksOf(health: Health, models: readonly Model[] | undefined): Check[] {
   return [
@@ -134,7 +137,7 @@ function modelsCheck(models: readonly Model[]): Check {
     word: able ? (down ? 'Some down' : 'Some not ready') : 'Not ready',
     what,
     advice: `${able ? '' : `/readyz returns 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
-      down ? 'The Engines page shows the reason' : 'The Engines page shows the state of each replica'
+      down ? 'The table of replicas shows the reason' : 'The table of replicas shows their state'
     }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
   };
 }

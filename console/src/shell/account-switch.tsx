@@ -39,7 +39,7 @@ export function AccountSwitch() {
                   : ROLES[account.role]}
             </span>
           </span>
-          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" />
         </button>
       }
     >

@@ -1,9 +1,10 @@
 import { ChevronsUpDown, LogOut, Monitor, Moon, Settings, Sun } from 'lucide-react';
+import { act, orToast } from '../api/act.ts';
+import { Link } from '../components/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../components/menu.tsx';
 import { useAppearance } from '../state/appearance.ts';
-import { Link } from '../components/link.tsx';
 import { useSession } from '../state/session.tsx';
-import { useSignOut } from './sign-out.ts';
+import { leave } from '../state/user-storage.ts';
 
 /** The user menu: settings, appearance, sign out. */
 export function UserMenu() {
@@ -31,7 +32,7 @@ export function UserMenu() {
             <span className="block truncate text-sm leading-4 font-medium">{user.name}</span>
             <span className="block truncate text-2xs text-ink-3">{user.email}</span>
           </span>
-          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" />
         </button>
       }
     >
@@ -47,4 +48,15 @@ export function UserMenu() {
       </MenuItem>
     </Menu>
   );
+}
+
+/** Returns a function that signs the user out and opens the sign-in page. */
+export function useSignOut(): () => void {
+  const { user } = useSession();
+  return () =>
+    void orToast(
+      act('signOut', undefined).then(() => {
+        leave(user.id);
+      }),
+    );
 }

@@ -4,8 +4,9 @@ import { act, orToast } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import { useKeys } from '../../api/keys.ts';
 import { useRead } from '../../api/queries.ts';
-import { confirm } from '../../components/confirm.tsx';
+import { Status, type Tone } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
@@ -25,7 +26,6 @@ import {
   type TypedLimits,
 } from '../../format/limits.ts';
 import { notify } from '../../notify.ts';
-import type { Account } from './account-labels.tsx';
 
 type Plan = ItemOf<'listPlans'>;
 
@@ -37,7 +37,7 @@ export function AccountActions({ account, plan }: { account: Account; plan: Plan
   const { status } = account;
   if (status === 'closed') return null;
   return (
-    <Menu trigger={<Button icon={<Ellipsis className="size-4" aria-hidden="true" />}>Actions</Button>}>
+    <Menu trigger={<Button icon={<Ellipsis />}>Actions</Button>}>
       <MenuItem icon={<Pencil />} onClick={() => renameAccount(account)}>
         Rename
       </MenuItem>
@@ -311,5 +311,32 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
           : 'Nothing is deleted. You can resume the account at any time.'}
       </p>
     </>
+  );
+}
+
+export type Account = ItemOf<'listAccounts'>;
+type AccountStatus = Account['status'];
+
+/** Labels of the account states. */
+export const STATUS_LABELS: Readonly<Record<AccountStatus, string>> = {
+  active: 'Active',
+  suspended: 'Suspended',
+  closed: 'Closed',
+};
+
+const TONES: Readonly<Record<AccountStatus, Tone>> = { active: 'good', suspended: 'warn', closed: 'neutral' };
+
+/** The state of an account. */
+export function AccountState({ status }: { status: AccountStatus }) {
+  return <Status tone={TONES[status]}>{STATUS_LABELS[status]}</Status>;
+}
+
+/** The plan of an account; the default plan if the account has none. */
+export function PlanName({ plan, defaultPlan }: { plan: string | null; defaultPlan: string | undefined }) {
+  if (plan !== null) return <span className="truncate">{plan}</span>;
+  return (
+    <span className="truncate">
+      {defaultPlan ?? ''} <span className="text-xs text-ink-3">default</span>
+    </span>
   );
 }

@@ -1,13 +1,15 @@
 import { UserPlus } from 'lucide-react';
 import { lazy, Suspense, useMemo } from 'react';
 import { useParams } from 'wouter';
-import type { ResponseOf, ItemOf } from '../../api/client.ts';
-import { useRead, type QueryState, both } from '../../api/queries.ts';
+import type { ItemOf, ResponseOf } from '../../api/client.ts';
+import { both, useRead, type QueryState } from '../../api/queries.ts';
+import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
+import { actionLabel } from '../../audit/audit-texts.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { LimitMeter } from '../../components/limit-meter.tsx';
-import { TextLink, Link } from '../../components/link.tsx';
+import { Link, TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { OverlayHost } from '../../components/overlays.tsx';
 import { Page } from '../../components/page.tsx';
@@ -16,14 +18,10 @@ import { Time } from '../../components/time.tsx';
 import { exactMoney, money } from '../../format/money.ts';
 import { compact, percent, whole } from '../../format/number.ts';
 import { utcSpan, utcTick } from '../../format/time.ts';
-import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
-import { MembersCard } from '../../members/members-card.tsx';
-import { AccountActions, editLimits } from './account-changes.tsx';
-import { AccountState, PlanName, type Account } from './account-labels.tsx';
-import { actionLabel } from '../../audit/audit-texts.ts';
-import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
+import { InvitationsCard, MembersCard } from '../../members/members-card.tsx';
 import { useQueryState } from '../../state/url-query.ts';
+import { AccountActions, AccountState, editLimits, PlanName, type Account } from './account-changes.tsx';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
 
@@ -48,7 +46,7 @@ function Account({ account }: { account: Account }) {
   const [query, change] = useQueryState();
   const invite = (
     <Button
-      icon={<UserPlus className="size-4" aria-hidden="true" />}
+      icon={<UserPlus />}
       disabled={account.status === 'closed'}
       onClick={() => change({ invite: 'member' })}
     >

@@ -1,4 +1,4 @@
-import { Plus, Layers, SearchX } from 'lucide-react';
+import { Layers, Plus, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
@@ -6,22 +6,21 @@ import { useAll, useList, useMore, useRead, type QueryState } from '../../api/qu
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Link } from '../../components/link.tsx';
-import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
+import { Loaded, LoadFailure, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { DataAge } from '../../components/updated-at.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { failedChoices, Select } from '../../components/select.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { Time } from '../../components/time.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
-import { createAccount } from './account-changes.tsx';
-import { STATUS_LABELS, type Account, AccountState, PlanName } from './account-labels.tsx';
-import { UsersList } from './users-list.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
+import { AccountState, createAccount, PlanName, STATUS_LABELS, type Account } from './account-changes.tsx';
+import { UsersList } from './users-list.tsx';
 
 type View = 'accounts' | 'users';
 
@@ -41,11 +40,7 @@ export default function AccountsPage() {
       actions={
         <>
           <DataAge operations={['listAccounts', 'listUsers', 'readUsage']} />
-          <Button
-            kind="primary"
-            icon={<Plus className="size-4" aria-hidden="true" />}
-            onClick={() => void create()}
-          >
+          <Button kind="primary" icon={<Plus />} onClick={() => void create()}>
             Create account
           </Button>
         </>

@@ -153,7 +153,7 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
       <Menu
         trigger={
           <IconButton label={`Actions for ${user.name}`}>
-            <Ellipsis className="size-4" aria-hidden="true" />
+            <Ellipsis />
           </IconButton>
         }
       >

@@ -13,7 +13,7 @@ import { SearchSelect } from '../../components/search-select.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
 import { useToday } from '../../components/date-range-days.ts';
-import { TimeFilter } from '../../components/time-filter.tsx';
+import { TimeFilter } from '../../components/date-range.tsx';
 import { timeRangeOf, timeRangeQuery } from '../../components/time-range.ts';
 import { Time } from '../../components/time.tsx';
 import { foldPlaygroundKeys, groupText, rowOf, type AuditRow } from '../../audit/fold.ts';
@@ -186,7 +186,6 @@ function EventCell({ row, isExpanded, onOpen }: EventCellProps) {
           {groupText(group)}
           <ChevronDown
             className={`size-3.5 text-ink-3 transition-transform ${isExpanded ? 'rotate-180' : ''}`}
-            aria-hidden="true"
           />
         </button>
       )}

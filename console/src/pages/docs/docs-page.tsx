@@ -1,8 +1,7 @@
 import { Download, SearchX } from 'lucide-react';
 import { useDeferredValue, useMemo, type ReactNode } from 'react';
 import { Redirect, useParams } from 'wouter';
-import { useDocument } from '../../api/document-query.ts';
-import type { ApiDocument } from '../../api/document.ts';
+import { useDocument, type ApiDocument } from '../../api/document.ts';
 import { groupsOf, matching, type Entry, type Group } from '../../api/operations.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
@@ -49,7 +48,7 @@ export default function DocsPage() {
           download="sluice-openapi.json"
           className="inline-flex h-9 items-center gap-2 rounded-lg border border-line-strong bg-surface px-3.5 text-sm font-medium text-ink transition-colors hover:bg-hover"
         >
-          <Download className="size-4" aria-hidden="true" />
+          <Download className="size-4" />
           Download OpenAPI document
         </a>
       }

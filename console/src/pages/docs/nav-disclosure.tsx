@@ -17,10 +17,7 @@ export function NavDisclosure({
       <div className="hidden xl:block">{children}</div>
       <details open={open} className="group rounded-lg border border-line bg-surface xl:hidden">
         <summary className="flex h-9 list-none items-center gap-2 px-3 text-xs font-medium [&::-webkit-details-marker]:hidden">
-          <ChevronRight
-            className="size-3.5 text-ink-3 transition-transform group-open:rotate-90"
-            aria-hidden="true"
-          />
+          <ChevronRight className="size-3.5 text-ink-3 transition-transform group-open:rotate-90" />
           {label}
         </summary>
         <div className="border-t border-line p-2">{children}</div>

@@ -176,10 +176,7 @@ function OneStatus({ response, schemas }: { response: Response; schemas: Schemas
   return (
     <details className="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary className="flex list-none items-start gap-2 py-2.5 text-xs [&::-webkit-details-marker]:hidden">
-        <ChevronRight
-          className="mt-0.5 size-3.5 shrink-0 text-ink-3 transition-transform group-open:rotate-90"
-          aria-hidden="true"
-        />
+        <ChevronRight className="mt-0.5 size-3.5 shrink-0 text-ink-3 transition-transform group-open:rotate-90" />
         <Badge tone={good ? 'good' : 'neutral'}>
           <span className="font-mono">{status}</span>
         </Badge>

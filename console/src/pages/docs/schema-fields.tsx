@@ -117,7 +117,7 @@ function Nested({ label, children }: { label: string; children: () => ReactNode 
   return (
     <details className="group mt-1.5" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary className="inline-flex list-none items-center gap-1 rounded text-xs font-medium text-accent [&::-webkit-details-marker]:hidden">
-        <ChevronRight className="size-3.5 transition-transform group-open:rotate-90" aria-hidden="true" />
+        <ChevronRight className="size-3.5 transition-transform group-open:rotate-90" />
         {label}
       </summary>
       {open && <div className="mt-1 ml-1.5 border-l border-line pl-3.5">{children()}</div>}

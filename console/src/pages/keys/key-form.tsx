@@ -120,10 +120,7 @@ function Collapsible({
       onToggle={(event) => onToggle(event.currentTarget.open)}
     >
       <summary className="flex h-10 list-none items-center gap-2 rounded-lg px-3 text-sm font-medium hover:bg-hover [&::-webkit-details-marker]:hidden">
-        <ChevronRight
-          className="size-4 text-ink-3 transition-transform group-open:rotate-90"
-          aria-hidden="true"
-        />
+        <ChevronRight className="size-4 text-ink-3 transition-transform group-open:rotate-90" />
         {summary}
       </summary>
       <div className="space-y-5 border-t border-line p-4">{children}</div>

@@ -172,7 +172,7 @@ function Actions({
     <Menu
       trigger={
         <IconButton label={`Actions for ${key.name}`}>
-          <Ellipsis className="size-4" aria-hidden="true" />
+          <Ellipsis />
         </IconButton>
       }
     >

@@ -66,7 +66,7 @@ export function Problems({ reads, isOperator, hasAccount }: ProblemsProps) {
     <section aria-label="What needs attention" className="rounded-xl border border-line bg-surface">
       {problems.length === 0 ? (
         <p className={ROW}>
-          <CircleCheck className="size-5 shrink-0 text-good" aria-hidden="true" />
+          <CircleCheck className="size-5 shrink-0 text-good" />
           <span className="font-semibold">Nothing needs your attention</span>
         </p>
       ) : (
@@ -91,7 +91,7 @@ function ProblemList({ problems }: { problems: readonly Problem[] }) {
         const { tone, icon: Icon, word } = LOOKS[level];
         return (
           <li key={text} className={ROW}>
-            <Icon className={`size-5 shrink-0 ${tone}`} aria-hidden="true" />
+            <Icon className={`size-5 shrink-0 ${tone}`} />
             <p className="min-w-0 flex-1 basis-52 wrap-anywhere">
               <span className="sr-only">{word} </span>
               <CodeText text={text} />

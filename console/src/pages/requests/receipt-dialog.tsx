@@ -3,16 +3,15 @@ import { useEffect, useState } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { IconButton } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
+import { Dialog } from '../../components/dialog.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
-import type { Scope } from '../../state/scope.ts';
-import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection } from './receipt-parts.tsx';
 import { isForEmbeddings, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
-import { Waterfall } from './waterfall.tsx';
+import type { Scope } from '../../state/scope.ts';
+import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection, Waterfall } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 
@@ -49,10 +48,10 @@ export function ReceiptDialog({ id, scope, onPrevious, onNext, onClose }: Receip
               disabled={onPrevious === null}
               onClick={() => onPrevious?.()}
             >
-              <ChevronLeft className="size-4" aria-hidden="true" />
+              <ChevronLeft />
             </IconButton>
             <IconButton label="Next request" disabled={onNext === null} onClick={() => onNext?.()}>
-              <ChevronRight className="size-4" aria-hidden="true" />
+              <ChevronRight />
             </IconButton>
           </>
         )

@@ -16,7 +16,7 @@ export function Steps({ at }: { at: number }) {
           >
             {index < at ? (
               <>
-                <Check className="size-3" strokeWidth={3} aria-hidden="true" />
+                <Check className="size-3" strokeWidth={3} />
                 <span className="sr-only">Done:</span>
               </>
             ) : (

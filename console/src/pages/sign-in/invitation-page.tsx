@@ -5,15 +5,14 @@ import { call, type ApiError, type ResponseOf } from '../../api/client.ts';
 import { readSession, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { FormError, useSubmit } from '../../components/form.tsx';
+import { NewUserForm } from '../../components/new-user-form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../state/account.ts';
 import { useFragmentToken } from '../../state/fragment-token.ts';
 import { clearStored } from '../../state/user-storage.ts';
-import { NewUserForm } from '../../components/new-user-form.tsx';
-import { PasswordForm } from './password-form.tsx';
-import { Providers } from './providers.tsx';
+import { PasswordForm, Providers } from './password-form.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
 /** The page of an invitation link. */

@@ -1,18 +1,20 @@
+import { MailCheck } from 'lucide-react';
 import { useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
+import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Code } from '../../components/code.tsx';
+import { TextField } from '../../components/field.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
-import { StandalonePage } from '../../components/standalone-page.tsx';
+import { SetupLink, StandalonePage } from '../../components/standalone-page.tsx';
 import { Notice, Skeleton } from '../../components/states.tsx';
-import { ForgotPassword } from './forgot-password.tsx';
-import { PasswordForm } from './password-form.tsx';
-import { Providers } from './providers.tsx';
+import { PasswordForm, Providers } from './password-form.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
-import { SetupLink } from '../../components/setup-link.tsx';
 
 /** Sign-in by password or provider, two-factor authentication, and forgotten passwords. */
 export default function SignInPage() {
@@ -133,5 +135,60 @@ function Loading() {
       <Skeleton className="h-15 w-full" />
       <Skeleton className="h-9 w-full" />
     </div>
+  );
+}
+
+/** Requests a password reset link. The result does not reveal whether the address belongs to a user. */
+function ForgotPassword({ onBack }: { onBack: () => void }) {
+  const [email, setEmail] = useState('');
+  const [isSent, setSent] = useState(false);
+  const { busy, error, submit } = useSubmit();
+  const first = useFocus<HTMLInputElement>();
+  if (isSent) {
+    return (
+      <StandalonePage title="Check your email">
+        <div role="status" className="flex gap-3 text-sm text-ink-2">
+          <MailCheck className="mt-0.5 size-5 shrink-0 text-good" />
+          <p>
+            If a user with the email <strong className="font-medium break-words text-ink">{email}</strong>{' '}
+            exists, we have sent a password reset link.
+          </p>
+        </div>
+        <Button className="mt-6 w-full" onClick={onBack}>
+          Back to sign-in
+        </Button>
+      </StandalonePage>
+    );
+  }
+  return (
+    <StandalonePage title="Reset your password" hint="Enter your email to receive a password reset link.">
+      <Form
+        error={error}
+        onSubmit={() =>
+          void submit(async () => {
+            await act('forgotPassword', { body: { email } });
+            setSent(true);
+          })
+        }
+      >
+        <TextField
+          name="email"
+          ref={first}
+          label="Email"
+          type="email"
+          autoComplete="username"
+          required
+          value={email}
+          onChange={(event) => setEmail(event.target.value)}
+        />
+        <FormError error={error} />
+        <Button kind="primary" type="submit" className="w-full" busy={busy}>
+          Send reset link
+        </Button>
+        <Button kind="quiet" className="w-full" onClick={onBack}>
+          Back to sign-in
+        </Button>
+      </Form>
+    </StandalonePage>
   );
 }
