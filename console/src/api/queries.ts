@@ -1,6 +1,5 @@
 import {
   keepPreviousData,
-  MutationCache,
   notifyManager,
   QueryCache,
   QueryClient,
@@ -47,7 +46,6 @@ export const queryClient = new QueryClient({
     },
     onError: (error, { queryKey }) => queryKey[0] !== SESSION[0] && checkSession(error),
   }),
-  mutationCache: new MutationCache({ onError: checkSession }),
   defaultOptions: {
     queries: {
       // Requests of an offline browser fail instead of waiting, because the service may be on the same machine.
@@ -58,7 +56,6 @@ export const queryClient = new QueryClient({
         failures < 2 && error instanceof ApiError && (error.code === 'unreachable' || error.status === 503),
       refetchOnWindowFocus: true,
     },
-    mutations: { networkMode: 'always', retry: false },
   },
 });
 

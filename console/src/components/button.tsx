@@ -1,7 +1,7 @@
 import { useState, type ComponentProps, type MouseEvent, type ReactNode } from 'react';
 import { orToast } from '../api/act.ts';
-import { Link } from './link.tsx';
 import { classNames } from './class-names.ts';
+import { Link } from './link.tsx';
 import { Spinner } from './spinner.tsx';
 
 type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
@@ -79,6 +79,13 @@ export function Button({
       {isBusy ? <Spinner /> : icon}
       {children}
     </button>
+  );
+}
+
+/** A button that looks like a text link. */
+export function TextButton(props: ComponentProps<'button'>) {
+  return (
+    <button type="button" className="font-medium text-accent underline-offset-2 hover:underline" {...props} />
   );
 }
 

@@ -91,3 +91,25 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
     </Base.Root>
   );
 }
+
+interface FilterSelectProps extends Omit<SelectProps<string>, 'value' | 'onChange' | 'small'> {
+  label: string;
+  /** Label of the empty selection, such as "All models". */
+  any: string;
+  /** Null: no selection. */
+  value: string | null;
+  onChange: (value: string | null) => void;
+}
+
+/** A small select of a filter, with an empty choice. */
+export function FilterSelect({ any, value, choices, onChange, ...rest }: FilterSelectProps) {
+  return (
+    <Select
+      small
+      value={value ?? ''}
+      choices={[{ value: '', label: any }, ...choices]}
+      onChange={(chosen) => onChange(chosen || null)}
+      {...rest}
+    />
+  );
+}

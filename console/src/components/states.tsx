@@ -31,6 +31,18 @@ export function SkeletonRows({ rows = 6 }: { rows?: number }) {
   );
 }
 
+/** Placeholders, one below the other. `heights`: their classes. */
+export function Skeletons({ heights }: { heights: readonly string[] }) {
+  return (
+    <div role="status" className="space-y-5">
+      <span className="sr-only">Loading</span>
+      {heights.map((height, index) => (
+        <Skeleton key={index} className={`w-full ${height}`} />
+      ))}
+    </div>
+  );
+}
+
 /** An empty state: explains what appears here and offers the next step. */
 export function EmptyState({
   icon: Icon,

@@ -9,6 +9,7 @@ import {
   type RefObject,
 } from 'react';
 import { useMore, type ListRest } from '../api/queries.ts';
+import { whole } from '../format/number.ts';
 import { notify } from '../notify.ts';
 import { useColumnChoice, type ColumnChoice } from '../state/column-choice.ts';
 import { useQueryState } from '../state/url-query.ts';
@@ -19,6 +20,7 @@ import { csv, type Cell } from './csv.ts';
 import { Menu, MenuChecks, MenuItem, MenuSeparator } from './menu.tsx';
 import { saveFile } from './save-file.ts';
 import { compareValues, nextOrder, orderOf, type Order } from './table-order.ts';
+import { Time } from './time.tsx';
 
 export interface Column<Row> {
   /** Unique among the columns. */
@@ -35,6 +37,33 @@ export interface Column<Row> {
   from?: Width | 'chosen';
   /** Takes the remaining width and truncates its content. */
   grow?: boolean;
+}
+
+type Naming<Row> = Pick<Column<Row>, 'name' | 'heading' | 'from'>;
+
+const NONE = <span className="text-ink-3">—</span>;
+
+/** A column of texts; null or empty: unknown, or none. */
+export function textColumn<Row>(column: Naming<Row>, value: (row: Row) => string | null): Column<Row> {
+  return { ...column, value, cell: (row) => value(row) || NONE };
+}
+
+/** A column of numbers; null: unknown. */
+export function numberColumn<Row>(
+  column: Naming<Row>,
+  value: (row: Row) => number | null,
+  write: (value: number) => ReactNode = whole,
+): Column<Row> {
+  const cell = (row: Row) => {
+    const known = value(row);
+    return known === null ? NONE : write(known);
+  };
+  return { ...column, numeric: true, value, cell };
+}
+
+/** A column of times relative to now, in ISO 8601; null: never. */
+export function timeColumn<Row>(column: Naming<Row>, value: (row: Row) => string | null): Column<Row> {
+  return { ...column, value, cell: (row) => <Time at={value(row)} relative /> };
 }
 
 /** Returns the rest of a list whose items become rows: only the matching ones, or others. */

@@ -8,7 +8,7 @@ import { Card } from '../components/card.tsx';
 import { confirm } from '../components/confirm.tsx';
 import { Loaded } from '../components/loaded.tsx';
 import { EmptyState, SkeletonRows } from '../components/states.tsx';
-import { ListFooter, Table, type Column } from '../components/table.tsx';
+import { ListFooter, Table, textColumn, timeColumn, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
 import { UserEmail } from '../components/user-email.tsx';
 import { notify } from '../notify.ts';
@@ -25,20 +25,12 @@ const USER: Column<Member> = {
   cell: ({ user }) => <User user={user} />,
 };
 
-const ROLE: Column<Member> = {
-  name: 'role',
-  heading: 'Role',
-  value: ({ role }) => ROLES[role].label,
-  cell: ({ role }) => ROLES[role].label,
-};
+const ROLE = textColumn<Member>({ name: 'role', heading: 'Role' }, ({ role }) => ROLES[role].label);
 
-const SINCE: Column<Member> = {
-  name: 'since',
-  heading: 'Joined',
-  value: ({ created_at: at }) => at,
-  from: 'sm',
-  cell: ({ created_at }) => <Time at={created_at} relative />,
-};
+const SINCE = timeColumn<Member>(
+  { name: 'since', heading: 'Joined', from: 'sm' },
+  ({ created_at: at }) => at,
+);
 
 function removeColumn(onRemove: (member: Member) => void): Column<Member> {
   return {
@@ -159,18 +151,8 @@ const COLUMNS: readonly Column<Invitation>[] = [
       </>
     ),
   },
-  {
-    name: 'invited',
-    heading: 'Invited',
-    from: 'md',
-    cell: ({ created_at }) => <Time at={created_at} relative />,
-  },
-  {
-    name: 'expires',
-    heading: 'Expires',
-    from: 'sm',
-    cell: ({ expires_at }) => <Time at={expires_at} relative />,
-  },
+  timeColumn({ name: 'invited', heading: 'Invited', from: 'md' }, ({ created_at: at }) => at),
+  timeColumn({ name: 'expires', heading: 'Expires', from: 'sm' }, ({ expires_at: at }) => at),
   {
     name: 'actions',
     heading: 'Actions',

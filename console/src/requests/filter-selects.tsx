@@ -9,7 +9,7 @@ import type { FieldErrors } from '../components/field-errors.ts';
 import { Field, TextField } from '../components/field.tsx';
 import { Form } from '../components/form.tsx';
 import { FORM_POPUP } from '../components/popup.ts';
-import { failedChoices, Select, type Choice } from '../components/select.tsx';
+import { failedChoices, FilterSelect, Select, type Choice } from '../components/select.tsx';
 import type { Scope } from '../state/scope.ts';
 import { MINIMUM_NAMES, MINIMUMS, STATUSES, type Filters, type MinimumName } from './filters.ts';
 import { noteOf, NOTES } from './notes.ts';
@@ -21,8 +21,6 @@ interface FilterProps {
   onChange: (value: string | null) => void;
 }
 
-/** Select value of "all". No id is empty. */
-const ALL = '';
 /** Models and clients used within this many days are offered. */
 const USED_DAYS = 90;
 
@@ -30,13 +28,12 @@ const USED_DAYS = 90;
 export function ModelFilter({ scope, value, onChange }: FilterProps) {
   const models = useUsed(scope, 'model', value);
   return (
-    <Select
+    <FilterSelect
       label="Model"
-      small
+      any="All models"
       className="max-w-56"
-      value={value ?? ALL}
-      choices={[{ value: ALL, label: 'All models' }, ...models]}
-      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
+      {...{ value, onChange }}
+      choices={models}
     />
   );
 }
@@ -59,17 +56,15 @@ export function KeyFilter({ scope, value, onChange }: FilterProps) {
   const other = useRead('getKey', { params: { id: value ?? '' } }, { enabled: !isListed && !list.isPending });
   const known = isListed ? keys : [{ id: value, name: other.data?.name ?? value }, ...keys];
   return (
-    <Select
+    <FilterSelect
       label="Key"
-      small
+      any="All keys"
       className="max-w-56"
-      value={value ?? ALL}
+      {...{ value, onChange }}
       choices={[
-        { value: ALL, label: 'All keys' },
         ...known.map(({ id, name }) => ({ value: id, label: name })),
         ...failedChoices(list, 'the keys'),
       ]}
-      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />
   );
 }
@@ -89,16 +84,14 @@ const CODES = [
 export function StatusFilter({ value, onChange }: Omit<FilterProps, 'scope'>) {
   const known = value !== null && STATUSES[value] === undefined && !CODES.includes(value) ? [value] : [];
   return (
-    <Select
+    <FilterSelect
       label="Status"
-      small
-      value={value ?? ALL}
+      any="Any status"
+      {...{ value, onChange }}
       choices={[
-        { value: ALL, label: 'Any status' },
         ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({ value: status, label, hint })),
         ...[...CODES, ...known].map((code) => ({ value: code, label: code })),
       ]}
-      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />
   );
 }

@@ -9,11 +9,10 @@ import { Link } from '../../components/link.tsx';
 import { Loaded, LoadFailure, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { failedChoices, Select } from '../../components/select.tsx';
+import { failedChoices, FilterSelect } from '../../components/select.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
+import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { Time } from '../../components/time.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
@@ -63,7 +62,6 @@ export default function AccountsPage() {
 
 /** Maximum page size of the API. Search runs in the browser. */
 const PAGE = 1000;
-const ANY = 'any';
 
 /** All accounts with their usage this month. */
 function AccountsList({ onNew }: { onNew: () => void }) {
@@ -168,22 +166,18 @@ function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
         value={query.get('q') ?? ''}
         onChange={(q) => change({ q }, { replace: true })}
       />
-      <Select
-        small
+      <FilterSelect
         label="Status"
-        value={query.get('status') ?? ANY}
-        choices={[
-          { value: ANY, label: 'Any status' },
-          ...Object.entries(STATUS_LABELS).map(([value, label]) => ({ value, label })),
-        ]}
-        onChange={(status) => change({ status: status === ANY ? null : status })}
+        any="Any status"
+        value={query.get('status')}
+        choices={Object.entries(STATUS_LABELS).map(([value, label]) => ({ value, label }))}
+        onChange={(status) => change({ status })}
       />
-      <Select
-        small
+      <FilterSelect
         label="Plan"
-        value={plan ?? ''}
+        any="Any plan"
+        value={plan}
         choices={[
-          { value: '', label: 'Any plan' },
           ...names.map((name) => ({ value: name, label: name })),
           ...failedChoices(plans, 'the plans'),
         ]}
@@ -235,13 +229,7 @@ function accountColumns({ used, usage, defaultPlan }: ColumnData): Column<Accoun
       from: 'md',
       cell: ({ plan }) => <PlanName plan={plan} defaultPlan={defaultPlan} />,
     },
-    {
-      name: 'created',
-      heading: 'Created',
-      value: ({ created_at: at }) => at,
-      from: 'lg',
-      cell: ({ created_at: at }) => <Time at={at} relative />,
-    },
+    timeColumn({ name: 'created', heading: 'Created', from: 'lg' }, ({ created_at: at }) => at),
     {
       name: 'requests',
       heading: 'Requests',

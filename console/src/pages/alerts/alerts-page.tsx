@@ -6,7 +6,7 @@ import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
-import { DetailList } from '../../components/detail-list.tsx';
+import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
@@ -265,9 +265,10 @@ function Details({ alert }: { alert: Alert }) {
           { label: 'Severity', value: alert.severity === 'critical' ? 'Critical' : 'Warning' },
           { label: 'Fired', value: <Time at={alert.fired_at} /> },
           { label: 'Resolved', value: <Time at={alert.resolved_at} never="—" /> },
-          ...(alert.silenced_until === null
-            ? []
-            : [{ label: 'Silenced until', value: <Time at={alert.silenced_until} /> }]),
+          alert.silenced_until !== null && {
+            label: 'Silenced until',
+            value: <Time at={alert.silenced_until} />,
+          },
           { label: 'Condition', value: <Mono>{alert.condition}</Mono> },
           { label: 'Alert ID', value: <Mono>{alert.id}</Mono> },
         ]}
@@ -310,8 +311,4 @@ function Messages({ messages }: { messages: Alert['messages'] }) {
       </ul>
     </section>
   );
-}
-
-function Mono({ children }: { children: string }) {
-  return <span className="font-mono text-xs break-all">{children}</span>;
 }

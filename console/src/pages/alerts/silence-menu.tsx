@@ -71,7 +71,7 @@ function silenceUntil(name: string, silence: (until: string) => Promise<unknown>
       submit={({ until }) => silence(new Date(until).toISOString())}
       onClose={() => close()}
     >
-      {({ until }, set) => (
+      {(_, __, field) => (
         <TextField
           label="Until"
           aside="local time"
@@ -79,8 +79,7 @@ function silenceUntil(name: string, silence: (until: string) => Promise<unknown>
           required
           min={localInput(nowMs)}
           max={localInput(nowMs + 365 * 24 * HOUR_MS)}
-          value={until}
-          onChange={({ target }) => set({ until: target.value })}
+          {...field('until')}
         />
       )}
     </EditDialog>

@@ -2,9 +2,20 @@ import { ChevronDown, ScrollText, SearchX } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { useKeys } from '../../api/keys.ts';
 import { useList, useMore, useRead } from '../../api/queries.ts';
+import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
+import {
+  ACTION_LABELS,
+  actionLabel,
+  changesOf,
+  standaloneLabel,
+  type Entry,
+} from '../../audit/audit-texts.ts';
+import { foldPlaygroundKeys, groupText, rowOf, type AuditRow } from '../../audit/fold.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { DetailList } from '../../components/detail-list.tsx';
+import { useToday } from '../../components/date-range-days.ts';
+import { TimeFilter } from '../../components/date-range.tsx';
+import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Loaded, LoadFailure } from '../../components/loaded.tsx';
@@ -12,21 +23,10 @@ import { Page } from '../../components/page.tsx';
 import { SearchSelect } from '../../components/search-select.tsx';
 import { EmptyState } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
-import { useToday } from '../../components/date-range-days.ts';
-import { TimeFilter } from '../../components/date-range.tsx';
 import { timeRangeOf, timeRangeQuery } from '../../components/time-range.ts';
 import { Time } from '../../components/time.tsx';
-import { foldPlaygroundKeys, groupText, rowOf, type AuditRow } from '../../audit/fold.ts';
-import { exactTime } from '../../format/time.ts';
-import {
-  type Entry,
-  actionLabel,
-  ACTION_LABELS,
-  standaloneLabel,
-  changesOf,
-} from '../../audit/audit-texts.ts';
-import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
+import { exactTime } from '../../format/time.ts';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;
@@ -353,18 +353,12 @@ function Details({ entry }: { entry: Entry }) {
           { label: 'Time', value: <Time at={at} /> },
           { label: 'Actor', value: <ActorName entry={entry} /> },
           { label: 'IP address', value: <IpAddress ip={ip} /> },
-          ...(accountId === null
-            ? []
-            : [
-                {
-                  label: 'Account',
-                  value: (
-                    <TextLink to={`/operator/accounts/${accountId}`}>
-                      {entry.account_name ?? accountId}
-                    </TextLink>
-                  ),
-                },
-              ]),
+          accountId !== null && {
+            label: 'Account',
+            value: (
+              <TextLink to={`/operator/accounts/${accountId}`}>{entry.account_name ?? accountId}</TextLink>
+            ),
+          },
           { label: 'Event type', value: <Mono>{action}</Mono> },
           { label: 'Actor ID', value: <Mono>{actor}</Mono> },
           { label: 'Subject ID', value: <Mono>{subject}</Mono> },
@@ -381,8 +375,4 @@ function Details({ entry }: { entry: Entry }) {
       </p>
     </div>
   );
-}
-
-function Mono({ children }: { children: string }) {
-  return <span className="font-mono text-xs break-all">{children}</span>;
 }

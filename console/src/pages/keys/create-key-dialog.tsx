@@ -3,11 +3,11 @@ import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { CodeTabs } from '../../components/code.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
 import { OneTimeSecret, SecretDialog } from '../../components/secret-dialog.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
-import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
 import { keyErrors, NEW_KEY, settingsOf, type KeyDraft } from './key-draft.ts';
 import { KeyFields } from './key-form.tsx';
@@ -50,7 +50,7 @@ export default function CreateKeyDialog({ account, onClose }: CreateKeyDialogPro
       submit={create}
       onClose={onClose}
     >
-      {(draft, set, invalid) => <KeyFields draft={draft} set={set} invalid={invalid} before={null} />}
+      {(draft, set, field, invalid) => <KeyFields {...{ draft, set, field, invalid }} before={null} />}
     </EditDialog>
   );
 }

@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { act } from '../../api/act.ts';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
+import { TextButton } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { useNow } from '../../components/now.ts';
@@ -219,13 +220,7 @@ export function PreviousSecret({
         {onEnd !== null && (
           <>
             {' · '}
-            <button
-              type="button"
-              className="font-medium text-accent underline-offset-2 hover:underline"
-              onClick={onEnd}
-            >
-              End now
-            </button>
+            <TextButton onClick={onEnd}>End now</TextButton>
           </>
         )}
       </span>

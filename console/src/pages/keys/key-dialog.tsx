@@ -6,18 +6,16 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Figure } from '../../components/card.tsx';
-import { CopyButton } from '../../components/copy.tsx';
+import { CopiedId, DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
-import { LimitMeter } from '../../components/limit-meter.tsx';
+import { LimitMeters } from '../../components/limit-meter.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { useWasTrue } from '../../components/opening.ts';
 import { Skeleton } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
+import { UsageFigures } from '../../components/usage-figures.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
-import { exactMoney, money } from '../../format/money.ts';
-import { compact, whole } from '../../format/number.ts';
 import type { CurrentAccount } from '../../state/account.ts';
 import { endPreviousSecret, PreviousSecret, revokeKey, rotateKey } from './key-changes.tsx';
 import { draftOf, keyErrors, settingsOf } from './key-draft.ts';
@@ -110,7 +108,7 @@ function EditKey({ apiKey, onClose }: { apiKey: Key; onClose: () => void }) {
       }
       onClose={onClose}
     >
-      {(draft, set, invalid) => <KeyFields draft={draft} set={set} invalid={invalid} before={before} />}
+      {(draft, set, field, invalid) => <KeyFields {...{ draft, set, field, invalid, before }} />}
     </EditDialog>
   );
 }
@@ -163,82 +161,38 @@ function Facts({ apiKey: key, onEdit, onEndPrevious }: { apiKey: Key } & KeyActi
           </Button>
         )}
       </div>
-      <dl className="grid grid-cols-[7rem_minmax(0,1fr)] gap-x-4 gap-y-2.5 text-sm">
-        <Fact label="Key">
-          <MaskedKey apiKey={key} />
-        </Fact>
-        {key.previous !== null && (
-          <Fact label="Previous secret">
-            <PreviousSecret previous={key.previous} onEnd={mayChange ? onEndPrevious : null} />
-          </Fact>
-        )}
-        <Fact label="ID">
-          <span className="flex items-center gap-1">
-            <code className="truncate font-mono text-xs">{key.id}</code>
-            <span className="-my-1.5">
-              <CopyButton text={key.id} what="key ID" />
-            </span>
-          </span>
-        </Fact>
-        {key.tags.length > 0 && (
-          <Fact label="Tags">
-            <Tags tags={key.tags} wraps />
-          </Fact>
-        )}
-        <Fact label="Created">
-          <Time at={key.created_at} />
-        </Fact>
-        <Fact label="Last used">
-          <LastUse apiKey={key} />
-        </Fact>
-        {key.status === 'revoked' ? (
-          <Fact label="Revoked">
-            <Time at={key.revoked_at} />
-          </Fact>
-        ) : (
-          <Fact label={key.status === 'expired' ? 'Expired' : 'Expires'}>
-            <Time at={key.expires_at} />
-          </Fact>
-        )}
-        {key.strict && <Fact label="Strict">Refuses requests of which a part would have no effect</Fact>}
-        <Fact label="Models">
-          {key.allowed_models === null ? (
-            'All'
-          ) : (
-            <ul className="space-y-0.5">
-              {key.allowed_models.map((id) => (
-                <li key={id} className="font-mono text-xs leading-5 break-all">
-                  {id}
-                </li>
-              ))}
-            </ul>
-          )}
-        </Fact>
-      </dl>
+      <DetailList
+        details={[
+          { label: 'Key', value: <MaskedKey apiKey={key} /> },
+          key.previous !== null && {
+            label: 'Previous secret',
+            value: <PreviousSecret previous={key.previous} onEnd={mayChange ? onEndPrevious : null} />,
+          },
+          { label: 'ID', value: <CopiedId id={key.id} what="key ID" /> },
+          key.tags.length > 0 && { label: 'Tags', value: <Tags tags={key.tags} wraps /> },
+          { label: 'Created', value: <Time at={key.created_at} /> },
+          { label: 'Last used', value: <LastUse apiKey={key} /> },
+          key.status === 'revoked'
+            ? { label: 'Revoked', value: <Time at={key.revoked_at} /> }
+            : {
+                label: key.status === 'expired' ? 'Expired' : 'Expires',
+                value: <Time at={key.expires_at} />,
+              },
+          key.strict && { label: 'Strict', value: 'Refuses requests of which a part would have no effect' },
+          {
+            label: 'Models',
+            value:
+              key.allowed_models === null
+                ? 'All'
+                : key.allowed_models.map((id) => (
+                    <span key={id} className="block">
+                      <Mono>{id}</Mono>
+                    </span>
+                  )),
+          },
+        ]}
+      />
     </div>
-  );
-}
-
-function Fact({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <>
-      <dt className="text-ink-3">{label}</dt>
-      <dd className="min-w-0">{children}</dd>
-    </>
-  );
-}
-
-function Sums({ sum }: { sum: ItemOf<'readUsage'> | undefined }) {
-  const tokens = (sum?.prompt_tokens ?? 0) + (sum?.completion_tokens ?? 0);
-  const cost = sum?.cost_usd ?? '0';
-  const requests = sum?.requests ?? 0;
-  return (
-    <dl className="grid grid-cols-2 gap-4 rounded-lg border border-line p-4 sm:grid-cols-4">
-      <Figure label="Cost" value={<span title={exactMoney(cost)}>{money(cost)}</span>} />
-      <Figure label="Requests" value={<span title={whole(requests)}>{compact(requests)}</span>} />
-      <Figure label="Tokens" value={<span title={whole(tokens)}>{compact(tokens)}</span>} />
-      <Figure label="Errors" value={whole(sum?.errors ?? 0)} />
-    </dl>
   );
 }
 
@@ -247,7 +201,7 @@ function KeyUsage({ apiKey: { id, account_id } }: { apiKey: Key }) {
   return (
     <>
       <Loaded query={read} loading={<Skeleton className="h-[5.25rem] w-full" />}>
-        {({ data: [sum] }) => <Sums sum={sum} />}
+        {({ data: [sum] }) => <UsageFigures usage={sum} className="rounded-lg border border-line p-4" />}
       </Loaded>
       <div className="mt-3 flex flex-wrap gap-2">
         <ButtonLink size="small" to={`/requests?key=${id}`} icon={<ListTree />}>
@@ -282,30 +236,5 @@ function KeyLimits({ apiKey: key }: { apiKey: Key }) {
         </div>
       )}
     </Loaded>
-  );
-}
-
-function LimitMeters({
-  title,
-  limitStatuses,
-}: {
-  title: string;
-  limitStatuses: readonly ItemOf<'readLimits'>[];
-}) {
-  return (
-    <section>
-      <h4 className="mb-2.5 text-xs font-medium text-ink-3">{title}</h4>
-      {limitStatuses.length === 0 ? (
-        <p className="text-sm text-ink-3">No overall limits</p>
-      ) : (
-        <ul className="space-y-3.5">
-          {limitStatuses.map((limitStatus) => (
-            <li key={`${limitStatus.model ?? ''} ${limitStatus.limit}`}>
-              <LimitMeter limitStatus={limitStatus} />
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
   );
 }

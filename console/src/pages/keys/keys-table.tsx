@@ -4,12 +4,12 @@ import type { QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { BareCheckbox } from '../../components/choices.tsx';
+import { Link } from '../../components/link.tsx';
 import { Unloaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
-import { Table, type Column } from '../../components/table.tsx';
+import { Table, timeColumn, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
-import { Link } from '../../components/link.tsx';
 import { KeyState, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
@@ -102,13 +102,7 @@ function keyColumns(props: KeysTableProps): Column<Key>[] {
       ),
     },
     ...(props.keys.some(({ tags }) => tags.length > 0) ? [TAGS] : []),
-    {
-      name: 'created',
-      heading: 'Created',
-      value: ({ created_at: at }) => at,
-      from: 'xl',
-      cell: ({ created_at }) => <Time at={created_at} relative />,
-    },
+    timeColumn({ name: 'created', heading: 'Created', from: 'xl' }, ({ created_at: at }) => at),
     {
       name: 'used',
       heading: 'Last used',
@@ -129,13 +123,7 @@ function keyColumns(props: KeysTableProps): Column<Key>[] {
         </>
       ),
     },
-    {
-      name: 'expires',
-      heading: 'Expires',
-      value: ({ expires_at: at }) => at,
-      from: 'lg',
-      cell: ({ expires_at }) => <Time at={expires_at} relative />,
-    },
+    timeColumn({ name: 'expires', heading: 'Expires', from: 'lg' }, ({ expires_at: at }) => at),
     {
       name: 'spend',
       heading: 'Cost this month',

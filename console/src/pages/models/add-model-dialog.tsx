@@ -6,6 +6,7 @@ import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { TextField } from '../../components/field.tsx';
+import type { FieldOf } from '../../components/form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { SkeletonRows } from '../../components/states.tsx';
@@ -119,8 +120,8 @@ export default function AddModelDialog({ models, suggested, onClose, onAdded }: 
       renderError={(error) => <Refusal error={error} models={models} />}
       onClose={close}
     >
-      {(draft, set) => {
-        const details = <ModelFields {...{ way, chosen, draft, set }} embeds={embedsWith(draft)} />;
+      {(draft, set, field) => {
+        const details = <ModelFields {...{ way, chosen, draft, set, field }} embeds={embedsWith(draft)} />;
         const tabs = [
           {
             value: 'catalog' as const,
@@ -162,16 +163,16 @@ interface ModelFieldsProps {
   chosen: CatalogModel | null;
   draft: Draft;
   set: (changed: Partial<Draft>) => void;
+  field: FieldOf<Draft>;
   embeds: boolean;
 }
 
-function ModelFields({ way, chosen, draft, set, embeds }: ModelFieldsProps) {
+function ModelFields({ way, chosen, draft, set, field, embeds }: ModelFieldsProps) {
   const isServer = way === 'server';
   return (
     <div className="space-y-4">
       {way === 'file' && (
         <TextField
-          name="source"
           label="Source"
           required
           mono
@@ -180,12 +181,10 @@ function ModelFields({ way, chosen, draft, set, embeds }: ModelFieldsProps) {
           spellCheck={false}
           placeholder="hf:owner/repo/file.gguf"
           hint="A GGUF file: hf:owner/repo/file.gguf[@revision], an https:// URL, or an absolute path on the machine of the service."
-          value={draft.source}
-          onChange={({ target }) => set({ source: target.value })}
+          {...field('source')}
         />
       )}
       <TextField
-        name="id"
         label="Model ID"
         {...(!isServer && { aside: 'optional' })}
         required={isServer}
@@ -194,12 +193,18 @@ function ModelFields({ way, chosen, draft, set, embeds }: ModelFieldsProps) {
         spellCheck={false}
         placeholder={isServer ? 'namespace/model' : (chosen?.id ?? 'Derived from the file name')}
         hint="The name that requests use"
-        value={draft.id}
-        onChange={({ target }) => set({ id: target.value })}
+        {...field('id')}
       />
       {isServer && <ModalityField value={draft.modality} onChange={(modality) => set({ modality })} />}
-      {isServer && <ServerFields draft={draft} onChange={set} prefix={SERVER} />}
-      <OfferFields embeds={embeds} draft={draft} onChange={set} />
+      {isServer && (
+        <ServerFields
+          dialect={draft.dialect}
+          onDialect={(dialect) => set({ dialect })}
+          {...{ field }}
+          prefix={SERVER}
+        />
+      )}
+      <OfferFields embeds={embeds} field={field} />
       {!isServer && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
     </div>
   );

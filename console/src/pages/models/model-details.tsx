@@ -3,7 +3,7 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { addDays, useToday } from '../../components/date-range-days.ts';
-import { DetailList } from '../../components/detail-list.tsx';
+import { DetailList, Mono, type Detail } from '../../components/detail-list.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
@@ -23,7 +23,7 @@ export function ModelDetails({ model, isOperator }: { model: Model; isOperator: 
   return <DetailList details={[...detailsOf(model), ...(isOperator ? originOf(model) : [])]} />;
 }
 
-function detailsOf(model: Model) {
+function detailsOf(model: Model): (Detail | false)[] {
   const modality = modalityText(model);
   const capabilities = capabilityText(model);
   const {
@@ -36,17 +36,16 @@ function detailsOf(model: Model) {
   return [
     { label: 'State', value: <StateBadge status={model} /> },
     { label: 'Requests', value: `${whole(model.in_flight)} in flight, ${whole(model.waiting)} waiting` },
-    ...(replicas > 1 ? [{ label: 'Replicas ready', value: `${whole(ready)} of ${whole(replicas)}` }] : []),
-    ...(modality === null ? [] : [{ label: 'Modality', value: modality }]),
-    ...(capabilities === '' ? [] : [{ label: 'Capabilities', value: capabilities }]),
+    replicas > 1 && { label: 'Replicas ready', value: `${whole(ready)} of ${whole(replicas)}` },
+    modality !== null && { label: 'Modality', value: modality },
+    capabilities !== '' && { label: 'Capabilities', value: capabilities },
     { label: 'Default model', value: model.is_default ? <Badge tone="accent">Default</Badge> : 'No' },
     {
       label: 'Context length',
       value: context === null && configured === null ? '—' : `${whole(context ?? configured ?? 0)} tokens`,
     },
-    ...(completion === null || completion === context
-      ? []
-      : [{ label: 'Maximum completion', value: `${whole(completion)} tokens` }]),
+    completion !== null &&
+      completion !== context && { label: 'Maximum completion', value: `${whole(completion)} tokens` },
     ...(model.invalid ? [] : pricesOf(model)),
     { label: 'Quantization', value: model.quantization ?? '—' },
     { label: 'Aliases', value: model.aliases.length === 0 ? 'None' : model.aliases.join(', ') },
@@ -54,40 +53,33 @@ function detailsOf(model: Model) {
 }
 
 /** What only operators get. */
-function originOf(model: Model) {
+function originOf(model: Model): (Detail | false)[] {
   return [
     { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },
     {
       label: 'Source',
-      value: model.source ? (
-        <span className="font-mono text-xs break-all">{model.source}</span>
-      ) : model.invalid ? (
-        '—'
-      ) : (
-        'Other servers'
-      ),
+      value: model.source ? <Mono>{model.source}</Mono> : model.invalid ? '—' : 'Other servers',
     },
-    ...(model.embedded
-      ? [
-          { label: 'File', value: fileText(model) },
-          { label: 'Stays in memory', value: model.keep === true ? 'Always' : 'Until others need it' },
-          {
-            label: 'Memory in use',
-            value: model.memory_bytes === null ? '—' : bytes(model.memory_bytes),
-          },
-        ]
-      : []),
+    model.embedded && { label: 'File', value: fileText(model) },
+    model.embedded && {
+      label: 'Stays in memory',
+      value: model.keep === true ? 'Always' : 'Until others need it',
+    },
+    model.embedded && {
+      label: 'Memory in use',
+      value: model.memory_bytes === null ? '—' : bytes(model.memory_bytes),
+    },
     { label: 'License', value: model.license ?? '—' },
   ];
 }
 
-function pricesOf(model: Model) {
+function pricesOf(model: Model): (Detail | false)[] {
   const { prompt, input_cache_read: cached, completion } = model.pricing;
   const generates = !returnsEmbeddings(model);
   return [
     { label: 'Prompt price', value: priceText(prompt) },
-    ...(generates && cached !== null ? [{ label: 'Cached prompt price', value: priceText(cached) }] : []),
-    ...(generates ? [{ label: 'Completion price', value: priceText(completion) }] : []),
+    generates && cached !== null && { label: 'Cached prompt price', value: priceText(cached) },
+    generates && { label: 'Completion price', value: priceText(completion) },
   ];
 }
 
@@ -152,10 +144,11 @@ function measuredOf({ requests, errors, ttft_ms: ttft, tokens_per_second: speed 
   const failed = `${percent(errors / requests)} failed`;
   return [
     { label: 'Requests', value: `${whole(requests)}, ${failed}` },
-    ...(ttft === null
-      ? []
-      : [{ label: 'First token, p50 and p95', value: `${duration(ttft.p50)}, ${duration(ttft.p95)}` }]),
-    ...(speed === null ? [] : [{ label: 'Speed, p50', value: `${oneDecimal(speed.p50)} tokens/s` }]),
+    ttft !== null && {
+      label: 'First token, p50 and p95',
+      value: `${duration(ttft.p50)}, ${duration(ttft.p95)}`,
+    },
+    speed !== null && { label: 'Speed, p50', value: `${oneDecimal(speed.p50)} tokens/s` },
   ];
 }
 

@@ -92,9 +92,9 @@ function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
       }
       onClose={onClose}
     >
-      {(draft, set) => (
+      {(draft, set, field) => (
         <>
-          <OfferFields embeds={returnsEmbeddings(model)} draft={draft} onChange={set} />
+          <OfferFields embeds={returnsEmbeddings(model)} field={field} />
           {model.embedded && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
           <Notice>
             A new price applies from the next request on.
@@ -125,7 +125,14 @@ function AddReplica({ id, onClose }: { id: string; onClose: () => void }) {
       submit={add}
       onClose={onClose}
     >
-      {(draft, set) => <ServerFields prefix={REPLICA} draft={draft} onChange={set} />}
+      {({ dialect }, set, field) => (
+        <ServerFields
+          prefix={REPLICA}
+          dialect={dialect}
+          onDialect={(chosen) => set({ dialect: chosen })}
+          field={field}
+        />
+      )}
     </EditDialog>
   );
 }

@@ -14,7 +14,7 @@ import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { StateBadge, StateCell } from '../../components/state-badge.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { Table, type Column } from '../../components/table.tsx';
+import { numberColumn, Table, textColumn, type Column } from '../../components/table.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import { capabilityText, modalityText, returnsEmbeddings } from '../../format/modality.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
@@ -193,14 +193,14 @@ function modelColumns(
         </span>
       ),
     },
-    text({ name: 'modality', heading: 'Modality', from: 'chosen' }, ({ modality }) => modality),
-    text({ name: 'capabilities', heading: 'Capabilities', from: 'chosen' }, capabilityText),
-    text(
+    textColumn({ name: 'modality', heading: 'Modality', from: 'chosen' }, ({ modality }) => modality),
+    textColumn({ name: 'capabilities', heading: 'Capabilities', from: 'chosen' }, capabilityText),
+    textColumn(
       { name: 'quantization', heading: 'Quantization', from: 'chosen' },
       ({ quantization }) => quantization,
     ),
-    number({ name: 'context', heading: 'Context', from: 'md' }, ({ context_length: tokens }) => tokens),
-    number(
+    numberColumn({ name: 'context', heading: 'Context', from: 'md' }, ({ context_length: tokens }) => tokens),
+    numberColumn(
       { name: 'max-completion', heading: 'Max completion', from: 'chosen' },
       ({ max_completion_tokens: tokens }) => tokens,
     ),
@@ -214,8 +214,8 @@ function modelColumns(
       returnsEmbeddings(model) ? null : model.pricing.completion,
     ),
     ...(isOperator ? OPERATOR_COLUMNS : []),
-    number({ name: 'running', heading: 'In flight', from: 'xl' }, ({ in_flight: running }) => running),
-    number({ name: 'waiting', heading: 'Waiting', from: 'xl' }, ({ waiting }) => waiting),
+    numberColumn({ name: 'running', heading: 'In flight', from: 'xl' }, ({ in_flight: running }) => running),
+    numberColumn({ name: 'waiting', heading: 'Waiting', from: 'xl' }, ({ waiting }) => waiting),
     {
       name: 'replicas',
       heading: 'Replicas ready',
@@ -239,30 +239,10 @@ const specialText = (model: Model): string | null =>
 
 const NONE = <span className="text-ink-3">—</span>;
 
-type Naming = Pick<Column<Model>, 'name' | 'heading' | 'from'>;
-
-/** A column of texts; null or empty: unknown, or none. */
-function text(column: Naming, value: (model: Model) => string | null): Column<Model> {
-  return { ...column, value, cell: (model) => value(model) || NONE };
-}
-
-/** A column of numbers; null: unknown. */
-function number(
-  column: Naming,
-  value: (model: Model) => number | null,
-  write: (value: number) => ReactNode = whole,
-): Column<Model> {
-  const cell = (model: Model) => {
-    const known = value(model);
-    return known === null ? NONE : write(known);
-  };
-  return { ...column, numeric: true, value, cell };
-}
-
 /** A column of prices in USD per million tokens. `read`: null, if the model has no such price. */
 function price(
   models: readonly Model[],
-  column: Naming,
+  column: Pick<Column<Model>, 'name' | 'heading' | 'from'>,
   read: (model: Model) => string | null,
 ): Column<Model> {
   const usdOf = (model: Model) => (model.invalid ? null : read(model));
@@ -277,9 +257,9 @@ function price(
 
 /** Columns whose values only operators get. */
 const OPERATOR_COLUMNS: readonly Column<Model>[] = [
-  number({ name: 'memory', heading: 'Memory', from: 'xl' }, ({ memory_bytes: size }) => size, bytes),
-  number({ name: 'file', heading: 'File', from: 'chosen' }, ({ size_bytes: size }) => size, bytes),
-  text({ name: 'license', heading: 'License', from: 'chosen' }, ({ license }) => license),
+  numberColumn({ name: 'memory', heading: 'Memory', from: 'xl' }, ({ memory_bytes: size }) => size, bytes),
+  numberColumn({ name: 'file', heading: 'File', from: 'chosen' }, ({ size_bytes: size }) => size, bytes),
+  textColumn({ name: 'license', heading: 'License', from: 'chosen' }, ({ license }) => license),
 ];
 
 interface ActionsProps {

@@ -6,7 +6,7 @@ import type { Series } from '../../charts/series.ts';
 import { Card, Figure } from '../../components/card.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { EmptyState, Notice, Skeleton } from '../../components/states.tsx';
-import { Table, type Column } from '../../components/table.tsx';
+import { numberColumn, Table, type Column } from '../../components/table.tsx';
 import { oneDecimal, percent, whole } from '../../format/number.ts';
 import { clock, duration } from '../../format/time.ts';
 import { recent, smooth } from './load-figures.ts';
@@ -181,15 +181,9 @@ const ACCOUNT_COLUMNS: readonly Column<AccountLoad>[] = [
       </span>
     ),
   },
-  {
-    name: 'weight',
-    heading: 'Weight',
-    numeric: true,
-    from: 'md',
-    cell: ({ weight }) => (Number.isInteger(weight) ? whole(weight) : oneDecimal(weight)),
-  },
-  { name: 'running', heading: 'Running', numeric: true, cell: ({ running }) => whole(running) },
-  { name: 'waiting', heading: 'Waiting', numeric: true, cell: ({ waiting }) => whole(waiting) },
+  numberColumn({ name: 'weight', heading: 'Weight', from: 'md' }, ({ weight }) => weight, oneDecimal),
+  numberColumn({ name: 'running', heading: 'Running' }, ({ running }) => running),
+  numberColumn({ name: 'waiting', heading: 'Waiting' }, ({ waiting }) => waiting),
 ];
 
 /** The accounts that use the models now. */

@@ -3,7 +3,7 @@ import { Card } from '../../components/card.tsx';
 import { Live } from '../../components/live.tsx';
 import { Loaded, LoadFailure } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { Skeleton } from '../../components/states.tsx';
+import { Skeletons } from '../../components/states.tsx';
 import { checksOf, isProblem } from '../../health/health-checks.ts';
 import { useConnection } from '../../state/connection.tsx';
 import { About, Checks } from './health.tsx';
@@ -31,7 +31,7 @@ export default function OperationsPage() {
     >
       <div className="space-y-4">
         {problems.length > 0 && <Checks title="Needs attention" checks={problems} isCurrent={isCurrent} />}
-        <Loaded card query={load} loading={<LoadWaiting />}>
+        <Loaded card query={load} loading={LOADING}>
           {(loaded) => <LoadFigures load={loaded} />}
         </Loaded>
         <Replicas />
@@ -56,13 +56,8 @@ export default function OperationsPage() {
   );
 }
 
-function LoadWaiting() {
-  return (
-    <div role="status">
-      <span className="sr-only">Loading</span>
-      <Card>
-        <Skeleton className="h-60 w-full sm:h-40 lg:h-[4.5rem]" />
-      </Card>
-    </div>
-  );
-}
+const LOADING = (
+  <Card>
+    <Skeletons heights={['h-60 sm:h-40 lg:h-[4.5rem]']} />
+  </Card>
+);

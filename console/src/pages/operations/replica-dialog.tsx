@@ -5,11 +5,10 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { confirm } from '../../components/confirm.tsx';
-import { DetailList } from '../../components/detail-list.tsx';
+import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Meter } from '../../components/meter.tsx';
-import { Progress } from '../../components/progress.tsx';
 import { LoadProgress, StateBadge } from '../../components/state-badge.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
@@ -135,7 +134,7 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Uptime', value: orUnknown(uptimeMs(replica), duration) },
           { label: 'Backend', value: orUnknown(replica.backend, String) },
           { label: 'Dialect', value: replica.dialect },
-          { label: 'Name', value: <span className="font-mono text-xs break-all">{replica.name}</span> },
+          { label: 'Name', value: <Mono>{replica.name}</Mono> },
         ]}
       />
     </div>

@@ -7,7 +7,7 @@ import { ModelName } from '../../components/model-name.tsx';
 import { useOpening } from '../../components/opening.ts';
 import { StateBadge, StateCell } from '../../components/state-badge.tsx';
 import { EmptyState } from '../../components/states.tsx';
-import { Table, type Column } from '../../components/table.tsx';
+import { numberColumn, Table, type Column } from '../../components/table.tsx';
 import { bytes, counted, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { useQueryState } from '../../state/url-query.ts';
@@ -95,30 +95,13 @@ function replicaColumns(onOpen: (replica: Replica) => void): Column<Replica>[] {
       value: ({ slots_in_use: used }) => used,
       cell: (replica) => <Slots replica={replica} />,
     },
-    {
-      name: 'queue',
-      heading: 'Queue',
-      value: ({ queued }) => queued,
-      numeric: true,
-      from: 'md',
-      cell: ({ queued }) => orUnknown(queued, whole),
-    },
-    {
-      name: 'speed',
-      heading: 'Tokens/s',
-      value: ({ tokens_per_second: speed }) => speed,
-      numeric: true,
-      from: 'md',
-      cell: ({ tokens_per_second: speed }) => orUnknown(speed, (value) => fixed(value, 1)),
-    },
-    {
-      name: 'memory',
-      heading: 'Memory',
-      value: ({ memory_bytes: memory }) => memory,
-      numeric: true,
-      from: 'md',
-      cell: ({ memory_bytes: memory }) => orUnknown(memory, bytes),
-    },
+    numberColumn({ name: 'queue', heading: 'Queue', from: 'md' }, ({ queued }) => queued),
+    numberColumn(
+      { name: 'speed', heading: 'Tokens/s', from: 'md' },
+      ({ tokens_per_second: speed }) => speed,
+      (speed) => fixed(speed, 1),
+    ),
+    numberColumn({ name: 'memory', heading: 'Memory', from: 'md' }, ({ memory_bytes: size }) => size, bytes),
     {
       name: 'cache',
       heading: 'Cache hit rate',

@@ -95,6 +95,7 @@ function Body({ id, scope }: { id: string; scope: Scope }) {
 
 function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
   const { request, cost, limits } = receipt;
+  const generates = !isForEmbeddings(request);
   return (
     <div className="space-y-6 pb-2">
       <div>
@@ -115,15 +116,12 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         <DetailList
           details={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
-            ...(isForEmbeddings(request)
-              ? []
-              : [
-                  { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
-                  { label: 'Completion', value: whole(request.completion_tokens) },
-                ]),
-            ...(request.reasoning_tokens > 0
-              ? [{ label: 'Completion (reasoning)', value: whole(request.reasoning_tokens) }]
-              : []),
+            generates && { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
+            generates && { label: 'Completion', value: whole(request.completion_tokens) },
+            request.reasoning_tokens > 0 && {
+              label: 'Completion (reasoning)',
+              value: whole(request.reasoning_tokens),
+            },
             { label: 'Source', value: usageSource(receipt) },
           ]}
         />
@@ -158,7 +156,7 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
     <ReceiptSection title="Details">
       <DetailList
         details={[
-          ...(scope.all ? [{ label: 'Account', value: request.account_name ?? request.account_id }] : []),
+          scope.all && { label: 'Account', value: request.account_name ?? request.account_id },
           { label: 'Key', value: request.key_name ?? request.key_id },
           { label: 'Client', value: request.client ?? 'Not recorded' },
           {
@@ -182,9 +180,10 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
                 ? whole(request.attempts)
                 : `${whole(request.attempts)} (${whole(retries)} failed)`,
           },
-          ...(request.continued_after === null
-            ? []
-            : [{ label: 'Continued after', value: `${whole(request.continued_after)} tokens` }]),
+          request.continued_after !== null && {
+            label: 'Continued after',
+            value: `${whole(request.continued_after)} tokens`,
+          },
         ]}
       />
     </ReceiptSection>

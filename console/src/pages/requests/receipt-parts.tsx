@@ -1,8 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { COLORS } from '../../charts/colors.ts';
-import { CopyButton } from '../../components/copy.tsx';
-import { DetailList } from '../../components/detail-list.tsx';
+import { CopiedId, DetailList } from '../../components/detail-list.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { exactMoneyColumn } from '../../format/money.ts';
@@ -192,27 +191,19 @@ export function AppliedLimits({ plan, limits }: { plan: string; limits: Receipt[
 
 /** The ids of a request. */
 export function Ids({ request }: { request: Request }) {
+  const own = request.client_request_id;
   return (
     <ReceiptSection title="IDs">
-      <dl className="divide-y divide-line text-sm">
-        <Id label="Request ID" what="request ID" id={request.id} />
-        {request.client_request_id !== null && (
-          <Id label="Client request ID" what="client request ID" id={request.client_request_id} />
-        )}
-      </dl>
+      <DetailList
+        details={[
+          { label: 'Request ID', value: <CopiedId id={request.id} what="request ID" /> },
+          own !== null && {
+            label: 'Client request ID',
+            value: <CopiedId id={own} what="client request ID" />,
+          },
+        ]}
+      />
     </ReceiptSection>
-  );
-}
-
-function Id({ label, what, id }: { label: string; what: string; id: string }) {
-  return (
-    <div className="flex items-center justify-between gap-4 py-1">
-      <dt className="shrink-0 text-ink-3">{label}</dt>
-      <dd className="flex min-w-0 items-center gap-1">
-        <code className="min-w-0 font-mono text-xs break-all">{id}</code>
-        <CopyButton text={id} what={what} />
-      </dd>
-    </div>
   );
 }
 

@@ -4,11 +4,12 @@ import { Redirect, useLocation, useParams } from 'wouter';
 import { orToast } from '../../api/act.ts';
 import { useLog } from '../../api/log.ts';
 import { useRead } from '../../api/queries.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Switch } from '../../components/choices.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { useToday } from '../../components/date-range-days.ts';
+import { TimeFilter } from '../../components/date-range.tsx';
 import { INPUT } from '../../components/input.ts';
 import { Loaded } from '../../components/loaded.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
@@ -17,11 +18,11 @@ import { ScopeSwitch } from '../../components/scope-switch.tsx';
 import { EmptyState, ErrorState, SkeletonRows } from '../../components/states.tsx';
 import { ListFooter, Table, type Rest } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { TimeFilter } from '../../components/date-range.tsx';
 import { UpdatedAt } from '../../components/updated-at.tsx';
 import { KeyFilter, ModelFilter, MoreFilters, StatusFilter } from '../../requests/filter-selects.tsx';
 import { filtersOf, isNarrowed, NO_FILTERS, toQuery, type Filters } from '../../requests/filters.ts';
 import { logColumns } from '../../requests/log-columns.tsx';
+import { NoRequests } from '../../requests/no-requests.tsx';
 import type { Request } from '../../requests/outcome.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useScope, type Scope } from '../../state/scope.ts';
@@ -219,7 +220,7 @@ function Log({ scope, filters, live, children }: LogProps) {
               {requests.length > 0 ? (
                 children(requests, log)
               ) : (
-                <NoRequests filters={filters} hasMore={log.hasMore} />
+                <NoMatch filters={filters} hasMore={log.hasMore} />
               )}
               {(requests.length > 0 || log.hasMore) && (
                 <ListFooter
@@ -272,7 +273,7 @@ function Rows({ scope, requests, rest, openId, receiptOf, onListed }: RowsProps)
   );
 }
 
-function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
+function NoMatch({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
   if (isNarrowed(filters)) {
     return (
       <EmptyState icon={ListTree} title="No matching requests" action={<ClearButton />}>
@@ -283,20 +284,9 @@ function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }
     );
   }
   return (
-    <EmptyState
-      icon={ListTree}
-      title="No requests yet"
-      action={
-        <span className="flex flex-wrap justify-center gap-2">
-          <ButtonLink to="/playground" kind="primary">
-            Open playground
-          </ButtonLink>
-          <ButtonLink to="/keys">Create API key</ButtonLink>
-        </span>
-      }
-    >
+    <NoRequests icon={ListTree} title="No requests yet">
       Requests appear here with their tokens, timing and cost. Prompts and completions are never stored.
-    </EmptyState>
+    </NoRequests>
   );
 }
 

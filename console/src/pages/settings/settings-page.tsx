@@ -1,5 +1,5 @@
 import { Monitor, Smartphone, SquareTerminal } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
@@ -9,7 +9,7 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { TextField } from '../../components/field.tsx';
-import { Form, FormError, useSubmit } from '../../components/form.tsx';
+import { Form, FormError, useDraft } from '../../components/form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { NewPasswordField, PasswordField } from '../../components/password-field.tsx';
@@ -82,8 +82,13 @@ function Parts({ children }: { children: ReactNode }) {
 /** Name and email of the user. */
 function Profile() {
   const { user } = useSession();
-  const [name, setName] = useState(user.name);
-  const { busy, error, submit } = useSubmit();
+  const { draft, set, field, busy, error, save } = useDraft({
+    initial: { name: user.name },
+    submit: async (body): Promise<void> => {
+      const { name } = await act('changeMe', { body }, { done: 'Name changed' });
+      set({ name });
+    },
+  });
   return (
     <Card
       title="Profile"
@@ -94,24 +99,8 @@ function Profile() {
       }
       actions={user.operator && <Badge tone="accent">Operator</Badge>}
     >
-      <Form
-        error={error}
-        className="max-w-md space-y-4"
-        onSubmit={() =>
-          void submit(async () =>
-            setName((await act('changeMe', { body: { name } }, { done: 'Name changed' })).name),
-          )
-        }
-      >
-        <TextField
-          name="name"
-          label="Name"
-          autoComplete="name"
-          required
-          maxLength={100}
-          value={name}
-          onChange={(event) => setName(event.target.value)}
-        />
+      <Form error={error} className="max-w-md space-y-4" onSubmit={() => void save()}>
+        <TextField label="Name" autoComplete="name" required maxLength={100} {...field('name')} />
         <TextField
           label="Email"
           type="email"
@@ -120,7 +109,7 @@ function Profile() {
           hint="Used to sign in. Cannot be changed."
         />
         <FormError error={error} />
-        <Button type="submit" busy={busy} disabled={name.trim() === user.name}>
+        <Button type="submit" busy={busy} disabled={draft.name.trim() === user.name}>
           Save
         </Button>
       </Form>
@@ -167,18 +156,17 @@ function DeleteMe() {
 /** Changes the password, or sets the first one of a user who signed up with a provider. */
 function Password() {
   const { user } = useSession();
-  const [current, setCurrent] = useState('');
-  const [newPassword, setNewPassword] = useState('');
-  const { busy, error, submit } = useSubmit();
-  const change = async () => {
-    await act(
-      'changePassword',
-      { body: { new_password: newPassword, ...(user.has_password && { current_password: current }) } },
-      { done: 'Password saved. Your other sessions were signed out.' },
-    );
-    setCurrent('');
-    setNewPassword('');
-  };
+  const { set, field, busy, error, save } = useDraft({
+    initial: { current: '', wanted: '' },
+    submit: async ({ current, wanted }): Promise<void> => {
+      await act(
+        'changePassword',
+        { body: { new_password: wanted, ...(user.has_password && { current_password: current }) } },
+        { done: 'Password saved. Your other sessions were signed out.' },
+      );
+      set({ current: '', wanted: '' });
+    },
+  });
   return (
     <Card
       title="Password"
@@ -188,23 +176,13 @@ function Password() {
           : 'You sign in with a provider. If you set a password, you can also sign in with your email and password.'
       }
     >
-      <Form error={error} className="max-w-md space-y-4" onSubmit={() => void submit(change)}>
+      <Form error={error} className="max-w-md space-y-4" onSubmit={() => void save()}>
         {/* Lets password managers identify the user. */}
         <input type="hidden" name="username" autoComplete="username" value={user.email} readOnly />
         {user.has_password && (
-          <PasswordField
-            name="current_password"
-            label="Current password"
-            value={current}
-            onChange={(event) => setCurrent(event.target.value)}
-          />
+          <PasswordField label="Current password" {...field('current', 'current_password')} />
         )}
-        <NewPasswordField
-          name="new_password"
-          label="New password"
-          value={newPassword}
-          onChange={(event) => setNewPassword(event.target.value)}
-        />
+        <NewPasswordField label="New password" {...field('wanted', 'new_password')} />
         <ConfirmationError error={error} />
         <Button type="submit" busy={busy}>
           {user.has_password ? 'Change password' : 'Set password'}

@@ -8,7 +8,7 @@ import { TextLink } from '../../components/link.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { EmptyState, Notice, Skeleton } from '../../components/states.tsx';
+import { EmptyState, Notice, Skeleton, Skeletons } from '../../components/states.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
@@ -45,15 +45,7 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
         )
       }
     >
-      <Loaded
-        query={models}
-        loading={
-          <div role="status">
-            <span className="sr-only">Loading</span>
-            <Skeleton className="h-72 w-full" />
-          </div>
-        }
-      >
+      <Loaded query={models} loading={<Skeletons heights={['h-72']} />}>
         {({ data }) => {
           const model = closestToReady(data);
           return model === undefined ? (

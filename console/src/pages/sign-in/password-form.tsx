@@ -1,16 +1,15 @@
-import { useState } from 'react';
 import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
 import { readSession } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import { Button, TextButton } from '../../components/button.tsx';
+import { DraftForm } from '../../components/draft-form.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { PasswordField } from '../../components/password-field.tsx';
 
 /** The sign-in form. The updated session then determines the next step. */
 export function PasswordForm({
-  email: fixed,
+  email,
   onForgot,
   onSecondFactor,
 }: {
@@ -21,55 +20,36 @@ export function PasswordForm({
   /** Called if the password was correct and a code is required. */
   onSecondFactor?: () => void;
 }) {
-  const [typed, setTyped] = useState('');
-  const [password, setPassword] = useState('');
-  const { busy, error, submit } = useSubmit();
-  const first = useFocus<HTMLInputElement>(fixed === undefined);
-  const email = fixed ?? typed;
+  const first = useFocus<HTMLInputElement>(email === undefined);
   return (
-    <Form
-      error={error}
-      onSubmit={() =>
-        void submit(async () => {
-          const { status } = await act('signIn', { body: { email, password } });
-          if (status === 'second_factor') onSecondFactor?.();
-          await readSession();
-        })
-      }
+    <DraftForm
+      action="Sign in"
+      initial={{ email: email ?? '', password: '' }}
+      submit={async (body) => {
+        const { status } = await act('signIn', { body });
+        if (status === 'second_factor') onSecondFactor?.();
+        await readSession();
+      }}
     >
-      <TextField
-        name="email"
-        ref={first}
-        label="Email"
-        type="email"
-        autoComplete="username"
-        required
-        readOnly={fixed !== undefined}
-        value={email}
-        onChange={(event) => setTyped(event.target.value)}
-      />
-      <PasswordField
-        name="password"
-        label="Password"
-        value={password}
-        onChange={(event) => setPassword(event.target.value)}
-        aside={
-          onForgot && (
-            <button
-              type="button"
-              className="font-medium text-accent underline-offset-2 hover:underline"
-              onClick={onForgot}
-            >
-              Forgot password?
-            </button>
-          )
-        }
-      />
-      <FormError error={error} />
-      <Button kind="primary" type="submit" className="w-full" busy={busy}>
-        Sign in
-      </Button>
-    </Form>
+      {(field) => (
+        <>
+          <TextField
+            ref={first}
+            label="Email"
+            type="email"
+            autoComplete="username"
+            required
+            readOnly={email !== undefined}
+            {...field('email')}
+          />
+          <PasswordField
+            label="Password"
+            aside={onForgot && <TextButton onClick={onForgot}>Forgot password?</TextButton>}
+            {...field('password')}
+          />
+        </>
+      )}
+    </DraftForm>
   );
 }
 

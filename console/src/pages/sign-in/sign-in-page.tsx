@@ -6,12 +6,12 @@ import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Code } from '../../components/code.tsx';
+import { DraftForm } from '../../components/draft-form.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { SetupLink, StandalonePage } from '../../components/standalone-page.tsx';
-import { Notice, Skeleton } from '../../components/states.tsx';
+import { Notice, Skeletons } from '../../components/states.tsx';
 import { PasswordForm, Providers } from './password-form.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
@@ -23,7 +23,7 @@ export default function SignInPage() {
   if (session.data === undefined) {
     return (
       <StandalonePage title="Sign in">
-        <Loaded query={session} loading={<Loading />}>
+        <Loaded query={session} loading={<Skeletons heights={['h-15', 'h-15', 'h-9']} />}>
           {() => null}
         </Loaded>
       </StandalonePage>
@@ -127,30 +127,17 @@ function SetupNeeded() {
   );
 }
 
-function Loading() {
-  return (
-    <div role="status" className="space-y-5">
-      <span className="sr-only">Loading</span>
-      <Skeleton className="h-15 w-full" />
-      <Skeleton className="h-15 w-full" />
-      <Skeleton className="h-9 w-full" />
-    </div>
-  );
-}
-
 /** Requests a password reset link. The result does not reveal whether the address belongs to a user. */
 function ForgotPassword({ onBack }: { onBack: () => void }) {
-  const [email, setEmail] = useState('');
-  const [isSent, setSent] = useState(false);
-  const { busy, error, submit } = useSubmit();
+  const [sentTo, setSentTo] = useState<string | null>(null);
   const first = useFocus<HTMLInputElement>();
-  if (isSent) {
+  if (sentTo !== null) {
     return (
       <StandalonePage title="Check your email">
         <div role="status" className="flex gap-3 text-sm text-ink-2">
           <MailCheck className="mt-0.5 size-5 shrink-0 text-good" />
           <p>
-            If a user with the email <strong className="font-medium break-words text-ink">{email}</strong>{' '}
+            If a user with the email <strong className="font-medium break-words text-ink">{sentTo}</strong>{' '}
             exists, we have sent a password reset link.
           </p>
         </div>
@@ -162,33 +149,30 @@ function ForgotPassword({ onBack }: { onBack: () => void }) {
   }
   return (
     <StandalonePage title="Reset your password" hint="Enter your email to receive a password reset link.">
-      <Form
-        error={error}
-        onSubmit={() =>
-          void submit(async () => {
-            await act('forgotPassword', { body: { email } });
-            setSent(true);
-          })
+      <DraftForm
+        action="Send reset link"
+        initial={{ email: '' }}
+        submit={async (body) => {
+          await act('forgotPassword', { body });
+          setSentTo(body.email);
+        }}
+        below={
+          <Button kind="quiet" className="w-full" onClick={onBack}>
+            Back to sign-in
+          </Button>
         }
       >
-        <TextField
-          name="email"
-          ref={first}
-          label="Email"
-          type="email"
-          autoComplete="username"
-          required
-          value={email}
-          onChange={(event) => setEmail(event.target.value)}
-        />
-        <FormError error={error} />
-        <Button kind="primary" type="submit" className="w-full" busy={busy}>
-          Send reset link
-        </Button>
-        <Button kind="quiet" className="w-full" onClick={onBack}>
-          Back to sign-in
-        </Button>
-      </Form>
+        {(field) => (
+          <TextField
+            ref={first}
+            label="Email"
+            type="email"
+            autoComplete="username"
+            required
+            {...field('email')}
+          />
+        )}
+      </DraftForm>
     </StandalonePage>
   );
 }

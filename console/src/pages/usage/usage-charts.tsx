@@ -8,7 +8,7 @@ import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { useHour } from '../../components/date-range-days.ts';
 import { Loaded } from '../../components/loaded.tsx';
-import { Skeleton } from '../../components/states.tsx';
+import { Skeletons } from '../../components/states.tsx';
 import { utcSpan, utcTick } from '../../format/time.ts';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { indexNow, isFree, type OverTime } from './buckets.ts';
@@ -126,7 +126,7 @@ function ChartCard({
         </IconButton>
       }
     >
-      <Loaded query={series} loading={<Waiting />}>
+      <Loaded query={series} loading={<Skeletons heights={['h-62']} />}>
         {(loaded) =>
           asTable ? (
             <div
@@ -139,22 +139,12 @@ function ChartCard({
               <ChartTable {...data} series={loaded} linkOf={linkOf} />
             </div>
           ) : (
-            <Suspense fallback={<Waiting />}>
+            <Suspense fallback={<Skeletons heights={['h-62']} />}>
               <Chart {...data} series={loaded} onOpen={onOpen} formatTick={utcTick(unit)} height={HEIGHT} />
             </Suspense>
           )
         }
       </Loaded>
     </Card>
-  );
-}
-
-/** A placeholder with the height of a chart and its legend. */
-function Waiting() {
-  return (
-    <div role="status" style={{ height: HEIGHT + 28 }}>
-      <span className="sr-only">Loading</span>
-      <Skeleton className="h-full w-full" />
-    </div>
   );
 }

@@ -1,9 +1,10 @@
-import { useMutation } from '@tanstack/react-query';
 import { ChartColumn, Download, FileSpreadsheet } from 'lucide-react';
-import { callAll, type Arguments, type ItemOf } from '../../api/client.ts';
+import { useState } from 'react';
+import { orToast } from '../../api/act.ts';
+import { callAll, type ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented, Switch } from '../../components/choices.tsx';
 import { dayAt, daysText, useHour, useToday } from '../../components/date-range-days.ts';
@@ -16,12 +17,13 @@ import { NoAccount } from '../../components/no-account.tsx';
 import { Page } from '../../components/page.tsx';
 import { saveFile } from '../../components/save-file.ts';
 import { ScopeSwitch } from '../../components/scope-switch.tsx';
-import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { Skeleton } from '../../components/states.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { counted } from '../../format/number.ts';
 import { notify } from '../../notify.ts';
 import { KeyFilter, ModelFilter } from '../../requests/filter-selects.tsx';
 import { requestsPath, type Filters } from '../../requests/filters.ts';
+import { NoRequests } from '../../requests/no-requests.tsx';
 import { scopeInQuery, useScope, type Scope } from '../../state/scope.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { Breakdown } from './breakdown.tsx';
@@ -129,7 +131,9 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
       {scope.account !== null && <LimitsCard accountId={scope.account.id} selection={selection} />}
       {all?.requests === 0 ? (
         <Card>
-          <NoRequests />
+          <NoRequests icon={ChartColumn} title="No requests in this period">
+            Usage appears here within a minute after a request finishes.
+          </NoRequests>
         </Card>
       ) : (
         <>
@@ -168,25 +172,6 @@ function RefusedLink({ scope, keyId }: { scope: Scope; keyId: string | null }) {
   });
   return (
     <TextLink to={`/requests?${query}`}>{counted(count, 'request')} refused in the last 7 days</TextLink>
-  );
-}
-
-function NoRequests() {
-  return (
-    <EmptyState
-      icon={ChartColumn}
-      title="No requests in this period"
-      action={
-        <span className="flex flex-wrap justify-center gap-2">
-          <ButtonLink to="/playground" kind="primary">
-            Open playground
-          </ButtonLink>
-          <ButtonLink to="/keys">Create API key</ButtonLink>
-        </span>
-      }
-    >
-      Usage appears here within a minute after a request finishes.
-    </EmptyState>
   );
 }
 
@@ -253,35 +238,35 @@ function AppliesTo({ limitStatus: { scope, model } }: { limitStatus: ItemOf<'rea
 
 /** Downloads usage as CSV, as shown or by day, model and key. */
 function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }) {
-  const read = useMutation({
-    mutationFn: (query: Arguments<'readUsage'>['query']) => callAll('readUsage', { query }),
-    onSuccess: () => notify.success('CSV file downloaded'),
-    onError: (error) => notify.error(error.message),
-  });
   const { unit, split, days } = selection;
-  const save = (by: readonly string[]) => {
+  const [busy, setBusy] = useState(false);
+  const save = async (by: readonly string[]) => {
     const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
-    read.mutate(query, {
-      onSuccess: (rows) =>
-        saveFile(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, rows), 'text/csv'),
-    });
+    setBusy(true);
+    await orToast(
+      callAll('readUsage', { query }).then((rows) => {
+        saveFile(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, rows), 'text/csv');
+        notify.success('CSV file downloaded');
+      }),
+    );
+    setBusy(false);
   };
   const shown = split === 'none' ? [unit] : [unit, split];
   return (
     <Menu
       trigger={
-        <Button icon={<Download />} busy={read.isPending}>
+        <Button icon={<Download />} busy={busy}>
           Export CSV
         </Button>
       }
     >
-      <MenuItem icon={<FileSpreadsheet />} onClick={() => save(shown)}>
+      <MenuItem icon={<FileSpreadsheet />} onClick={() => void save(shown)}>
         By {unit}
         {split !== 'none' && ` and ${CHART_SPLITS[split].toLowerCase()}`} (as shown)
       </MenuItem>
       <MenuItem
         icon={<FileSpreadsheet />}
-        onClick={() => save(scope.all ? ['day', 'account', 'model', 'key'] : ['day', 'model', 'key'])}
+        onClick={() => void save(scope.all ? ['day', 'account', 'model', 'key'] : ['day', 'model', 'key'])}
       >
         By day, {scope.all && 'account, '}model and key
       </MenuItem>
