@@ -110,15 +110,21 @@ export interface QueryState<Data> {
   refetch: () => unknown;
 }
 
+/** Returns the first error of several queries, and a function that loads them all again. */
+export function together(
+  queries: readonly QueryState<unknown>[],
+): Pick<QueryState<unknown>, 'error' | 'refetch'> {
+  return {
+    error: queries.find(({ error }) => error !== null)?.error ?? null,
+    refetch: () => queries.forEach((query) => void query.refetch()),
+  };
+}
+
 /** Combines two queries into one that has data when both have. */
 export function both<A, B>(a: QueryState<A>, b: QueryState<B>): QueryState<readonly [A, B]> {
   return {
     data: a.data === undefined || b.data === undefined ? undefined : [a.data, b.data],
-    error: a.error ?? b.error,
-    refetch: () => {
-      void a.refetch();
-      void b.refetch();
-    },
+    ...together([a, b]),
   };
 }
 
@@ -269,4 +275,12 @@ export function useMore(wanted: boolean, rest: ListRest | undefined): void {
   useEffect(() => {
     if (wanted && rest?.hasMore === true && !rest.isReadingMore && rest.moreError === null) rest.more();
   });
+}
+
+/** Maximum number of keys in one list. */
+const MAX_KEYS = 1000;
+
+/** Loads the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
+export function useKeys(query: { account_id?: string }, options: { enabled?: boolean } = {}) {
+  return useRead('listKeys', { query: { ...query, limit: MAX_KEYS } }, options);
 }

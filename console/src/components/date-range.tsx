@@ -12,7 +12,7 @@ import {
   type NamedRange,
 } from './date-range-days.ts';
 import { POPUP } from './popup.ts';
-import { Spinner } from './spinner.tsx';
+import { Skeleton } from './states.tsx';
 import { isTimeSet, timeRangeText, type TimeRange } from './time-range.ts';
 
 const Calendar = lazy(() => import('./date-range-calendar.tsx'));
@@ -111,7 +111,7 @@ export function DateRange({
             </div>
             {custom && (
               <div className="border-t border-line p-3 sm:ml-1 sm:border-t-0 sm:border-l">
-                <Suspense fallback={<CalendarWaiting />}>
+                <Suspense fallback={<Skeleton className="h-[23.5rem] w-64" />}>
                   <Calendar
                     days={days}
                     today={today}
@@ -132,16 +132,6 @@ export function DateRange({
 
 function Chosen() {
   return <Check className="size-3.5 text-accent" />;
-}
-
-/** A placeholder with the size of the calendar. */
-function CalendarWaiting() {
-  return (
-    <div role="status" className="flex h-[23.5rem] w-64 items-center justify-center text-ink-3">
-      <Spinner className="size-5" />
-      <span className="sr-only">Loading calendar</span>
-    </div>
-  );
 }
 
 interface TimeFilterProps {

@@ -1,7 +1,8 @@
 import { useId, type ReactNode } from 'react';
 import type { ApiError } from '../api/client.ts';
+import { Button } from './button.tsx';
 import { confirm } from './confirm.tsx';
-import { Dialog, FormActions } from './dialog.tsx';
+import { Dialog } from './dialog.tsx';
 import { Form, FormError, useDraft, type DraftOptions, type FieldOf } from './form.tsx';
 
 interface EditDialogProps<Draft extends object> extends DraftOptions<Draft> {
@@ -64,14 +65,14 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
       hint={hint}
       onClose={() => void leave()}
       actions={
-        <FormActions
-          form={form}
-          action={action}
-          busy={busy}
-          danger={danger}
-          cancel={cancel}
-          onCancel={() => void leave()}
-        />
+        <>
+          <Button onClick={() => void leave()}>{cancel}</Button>
+          {action !== null && (
+            <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={busy}>
+              {action}
+            </Button>
+          )}
+        </>
       }
     >
       <Form

@@ -1,8 +1,7 @@
 import { Popover } from '@base-ui/react/popover';
 import { SlidersHorizontal, X } from 'lucide-react';
 import { useRef, useState } from 'react';
-import { useKeys } from '../api/keys.ts';
-import { useRead } from '../api/queries.ts';
+import { useKeys, useRead } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
 import { addDays, useToday } from '../components/date-range-days.ts';
 import type { FieldErrors } from '../components/field-errors.ts';
@@ -10,9 +9,16 @@ import { Field, TextField } from '../components/field.tsx';
 import { Form } from '../components/form.tsx';
 import { FORM_POPUP } from '../components/popup.ts';
 import { failedChoices, FilterSelect, Select, type Choice } from '../components/select.tsx';
-import type { Scope } from '../state/scope.ts';
-import { MINIMUM_NAMES, MINIMUMS, STATUSES, type Filters, type MinimumName } from './filters.ts';
-import { noteOf, NOTES } from './notes.ts';
+import type { Scope } from '../state/account.ts';
+import {
+  MINIMUM_NAMES,
+  MINIMUMS,
+  noteOf,
+  NOTES,
+  STATUSES,
+  type Filters,
+  type MinimumName,
+} from './filters.ts';
 
 interface FilterProps {
   scope: Scope;

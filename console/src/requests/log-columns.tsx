@@ -5,7 +5,7 @@ import { Time } from '../components/time.tsx';
 import { exactMoney, moneyColumn } from '../format/money.ts';
 import { whole } from '../format/number.ts';
 import { between, duration } from '../format/time.ts';
-import { NOTES } from './notes.ts';
+import { NOTES } from './filters.ts';
 import { outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface LogOptions {

@@ -2,19 +2,17 @@ import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizonta
 import type { ComponentProps, ReactNode } from 'react';
 import { act, orToast } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
-import { useKeys } from '../../api/keys.ts';
-import { useRead } from '../../api/queries.ts';
+import { useKeys, useRead } from '../../api/queries.ts';
 import { Status, type Tone } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
-import { LoadFailure } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
 import { Select } from '../../components/select.tsx';
-import { Skeleton } from '../../components/states.tsx';
+import { LoadFailure, Skeleton } from '../../components/states.tsx';
 import {
   LIMIT_NAMES,
   limitAmount,

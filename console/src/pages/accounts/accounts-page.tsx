@@ -6,11 +6,10 @@ import { useAll, useList, useMore, useRead, type QueryState } from '../../api/qu
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Link } from '../../components/link.tsx';
-import { Loaded, LoadFailure, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
 import { failedChoices, FilterSelect } from '../../components/select.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, Loaded, LoadFailure, Unloaded } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { DataAge } from '../../components/updated-at.tsx';

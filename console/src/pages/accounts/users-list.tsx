@@ -2,17 +2,15 @@ import { Ellipsis, ScrollText, SearchX, ShieldMinus, ShieldPlus, Trash2, Users }
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
 import { useList, useMore } from '../../api/queries.ts';
-import { Badge } from '../../components/badge.tsx';
+import { Badge, UserEmail } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { Link } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, Loaded } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
-import { UserEmail } from '../../components/user-email.tsx';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 

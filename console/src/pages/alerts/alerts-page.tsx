@@ -1,4 +1,5 @@
 import { BellOff, BellRing, Send } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
 import { useList, useRead } from '../../api/queries.ts';
@@ -8,17 +9,16 @@ import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, Notice } from '../../components/states.tsx';
+import { EmptyState, Loaded, Notice } from '../../components/states.tsx';
 import { ListFooter, Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { counted } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { useQueryState } from '../../state/url-query.ts';
-import { deliveryOf, messageState, stateOf, typeLabel, type Alert } from './alert-texts.ts';
+import { deliveryOf, messageState, stateOf, typeLabel, type Alert, type Word } from './alert-texts.ts';
 import { SettingsCards } from './settings-cards.tsx';
 import { SilenceMenu } from './silence-menu.tsx';
 
@@ -118,16 +118,14 @@ function TestResults({
     >
       <ul className="divide-y divide-line rounded-lg border border-line text-sm">
         {results.map(({ channel, target, error, duration_ms: ms }) => (
-          <li key={channel} className="px-4 py-3">
-            <div className="flex items-start justify-between gap-3">
-              <span className="min-w-0 break-all">{channel}</span>
-              <Badge tone={error === null ? 'good' : 'bad'}>{error === null ? 'Sent' : 'Not sent'}</Badge>
-            </div>
-            <p className="mt-0.5 text-xs break-all text-ink-3">
-              {target}, {duration(ms)}
-            </p>
-            {error !== null && <p className="mt-1 text-xs break-words text-bad">{error}</p>}
-          </li>
+          <Message
+            key={channel}
+            channel={channel}
+            state={error === null ? { tone: 'good', word: 'Sent' } : { tone: 'bad', word: 'Not sent' }}
+            error={error}
+          >
+            {target}, {duration(ms)}
+          </Message>
         ))}
       </ul>
     </Dialog>
@@ -288,27 +286,45 @@ function Messages({ messages }: { messages: Alert['messages'] }) {
       <ul className="divide-y divide-line rounded-lg border border-line text-sm">
         {messages.map((message) => {
           const { channel, event, attempts, sent_at: sentAt, error } = message;
-          const { tone, word } = messageState(message);
           return (
-            <li key={`${event} ${channel}`} className="px-4 py-3">
-              <div className="flex items-start justify-between gap-3">
-                <span className="min-w-0 break-all">{channel}</span>
-                <Badge tone={tone}>{word}</Badge>
-              </div>
-              <p className="mt-0.5 text-xs text-ink-3">
-                {event === 'firing' ? 'Firing' : 'Resolved'}
-                {attempts > 0 && `, ${counted(attempts, 'attempt')}`}
-                {sentAt !== null && (
-                  <>
-                    , <Time at={sentAt} />
-                  </>
-                )}
-              </p>
-              {error !== null && <p className="mt-1 text-xs break-words text-bad">{error}</p>}
-            </li>
+            <Message
+              key={`${event} ${channel}`}
+              channel={channel}
+              state={messageState(message)}
+              error={error}
+            >
+              {event === 'firing' ? 'Firing' : 'Resolved'}
+              {attempts > 0 && `, ${counted(attempts, 'attempt')}`}
+              {sentAt !== null && (
+                <>
+                  , <Time at={sentAt} />
+                </>
+              )}
+            </Message>
           );
         })}
       </ul>
     </section>
+  );
+}
+
+interface MessageProps {
+  channel: string;
+  state: Word;
+  error: string | null;
+  children: ReactNode;
+}
+
+/** A message that was sent to a channel, or that was to be. */
+function Message({ channel, state: { tone, word }, error, children }: MessageProps) {
+  return (
+    <li className="px-4 py-3">
+      <div className="flex items-start justify-between gap-3">
+        <span className="min-w-0 break-all">{channel}</span>
+        <Badge tone={tone}>{word}</Badge>
+      </div>
+      <p className="mt-0.5 text-xs break-all text-ink-3">{children}</p>
+      {error !== null && <p className="mt-1 text-xs break-words text-bad">{error}</p>}
+    </li>
   );
 }

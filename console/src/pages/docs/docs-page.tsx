@@ -9,11 +9,10 @@ import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState, Skeletons } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { EmptyState, Loaded, Skeletons } from '../../components/states.tsx';
+import { closestToReady, returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
@@ -92,8 +91,7 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   const known = models.data?.data ?? [];
   const embeds = entry?.path === '/v1/embeddings';
   const suited = known.filter((one) => returnsEmbeddings(one) === embeds);
-  const model =
-    (suited.find(({ state }) => state === 'ready') ?? suited[0] ?? known[0])?.id ?? 'namespace/model';
+  const model = (closestToReady(suited) ?? known[0])?.id ?? 'namespace/model';
   const { schemas } = document.components;
   return (
     <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">

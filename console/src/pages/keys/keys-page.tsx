@@ -5,18 +5,17 @@ import { useAll, useList, useMore } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
-import { Loaded, LoadFailure } from '../../components/loaded.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState, Notice } from '../../components/states.tsx';
+import { EmptyState, Loaded, LoadFailure, Notice } from '../../components/states.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { counted } from '../../format/number.ts';
 import { useAccount, type CurrentAccount } from '../../state/account.ts';
 import { useAccountStatus } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { revokeKey, revokeKeys, rotateKey } from './key-changes.tsx';
+import { revokeKeys } from './key-changes.tsx';
 import { useKeyRights } from './key-state.tsx';
 import { KeysTable } from './keys-table.tsx';
 
@@ -147,12 +146,8 @@ interface KeysCardProps {
 
 /** The keys of an account, filtered as set in the URL. */
 function KeysCard({ account, keys, onCreate }: KeysCardProps) {
-  const [query, change] = useQueryState();
+  const [, change] = useQueryState();
   const usage = useAll('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
-  const spend = useMemo(
-    () => usage.data && new Map(usage.data.map(({ key_id, cost_usd }) => [key_id ?? '', cost_usd])),
-    [usage.data],
-  );
   const { matching, state, search, tag } = useMatching(keys);
   const rightsOf = useKeyRights();
   const revocable = matching.filter((key) => rightsOf(key) !== null);
@@ -166,11 +161,6 @@ function KeysCard({ account, keys, onCreate }: KeysCardProps) {
     );
   const revokeSelected = async () => {
     if (await revokeKeys(account.id, chosen)) setSelected(null);
-  };
-  const hrefOf = ({ id }: Key) => {
-    const to = new URLSearchParams(query);
-    to.set('key', id);
-    return `/keys?${to}`;
   };
   return (
     <div className="space-y-4">
@@ -202,13 +192,6 @@ function KeysCard({ account, keys, onCreate }: KeysCardProps) {
             <KeysTable
               keys={isSelecting ? revocable : matching}
               usage={usage}
-              spend={spend}
-              openId={query.get('key')}
-              hrefOf={hrefOf}
-              onOpen={({ id }) => change({ key: id })}
-              onEdit={({ id }) => change({ key: id, edit: '1' })}
-              onRotate={(key) => void rotateKey(key)}
-              onRevoke={revokeKey}
               selected={isSelecting ? selected : null}
               onToggle={toggle}
             />

@@ -5,15 +5,14 @@ import { Badge } from '../../components/badge.tsx';
 import { addDays, useToday } from '../../components/date-range-days.ts';
 import { DetailList, Mono, type Detail } from '../../components/detail-list.tsx';
 import { TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
-import { SkeletonRows } from '../../components/states.tsx';
+import { Loaded, SkeletonRows } from '../../components/states.tsx';
 import { capabilityText, modalityText, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
 import { requestsPath } from '../../requests/filters.ts';
-import { scopeInQuery, type Scope } from '../../state/scope.ts';
+import { scopeInQuery, type Scope } from '../../state/account.ts';
 import { stagesOf } from './stages.ts';
 
 type Model = ItemOf<'listServedModels'>;

@@ -1,9 +1,8 @@
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
-import { Live } from '../../components/live.tsx';
-import { Loaded, LoadFailure } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { Skeletons } from '../../components/states.tsx';
+import { Loaded, LoadFailure, Skeletons } from '../../components/states.tsx';
+import { Live } from '../../components/updated-at.tsx';
 import { checksOf, isProblem } from '../../health/health-checks.ts';
 import { useConnection } from '../../state/connection.tsx';
 import { About, Checks } from './health.tsx';

@@ -1,20 +1,20 @@
-import { Check, LayoutDashboard } from 'lucide-react';
+import { LayoutDashboard } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { both, useRead, type QueryState } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { ModelName } from '../../components/model-name.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { Page } from '../../components/page.tsx';
-import { Skeleton, SkeletonRows } from '../../components/states.tsx';
+import { Loaded, Skeleton, SkeletonRows } from '../../components/states.tsx';
+import { StepNumber } from '../../components/step-number.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import { inexact, money } from '../../format/money.ts';
 import { compact, counted, percent, whole } from '../../format/number.ts';
 import { duration, utcSpan, utcTick } from '../../format/time.ts';
-import { useScope, useServiceScope, type Scope } from '../../state/scope.ts';
+import { useScope, useServiceScope, type Scope } from '../../state/account.ts';
 import { causesOf, Problems } from './problems-card.tsx';
 import { byCode, hoursOf, type Hour } from './problems.ts';
 import { MAX_FAILED, useOverview, type OverviewReads } from './use-overview.ts';
@@ -267,20 +267,7 @@ function GetStarted({ accountId }: { accountId: string | null }) {
       <ol className="grid gap-4 md:grid-cols-3">
         {steps.map(({ title, hint, done, to, action }, index) => (
           <li key={title} className="flex gap-3 text-sm">
-            <span
-              className={`mt-0.5 flex size-5 shrink-0 items-center justify-center rounded-full text-2xs font-semibold ${
-                done ? 'bg-accent text-accent-ink' : 'border border-line-strong text-ink-3'
-              }`}
-            >
-              {done ? (
-                <>
-                  <Check className="size-3" strokeWidth={3} />
-                  <span className="sr-only">Done:</span>
-                </>
-              ) : (
-                index + 1
-              )}
-            </span>
+            <StepNumber number={index + 1} state={done ? 'done' : 'later'} />
             <div className="min-w-0">
               <p className="font-medium">{title}</p>
               <p className="mt-0.5 mb-2 text-xs leading-5 text-ink-3">{hint}</p>

@@ -1,6 +1,6 @@
 import { CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
-import type { QueryState } from '../../api/queries.ts';
+import { together, type QueryState } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { Disclosure } from '../../components/disclosure.tsx';
@@ -35,14 +35,13 @@ export function Problems({ reads, isOperator, hasAccount }: ProblemsProps) {
   const needed: QueryState<unknown>[] = [models, failed, refusals, keys, byKey];
   if (hasAccount) needed.push(limits);
   if (isOperator) needed.push(health, alerts);
-  const error = needed.find((read) => read.error !== null)?.error;
+  const { error, refetch } = together(needed);
   if (error || !isUp) {
-    const retry = () => needed.forEach(({ refetch }) => void refetch());
     return (
       <Notice
         tone="bad"
         title="Could not check what needs attention"
-        action={<Button onClick={retry}>Try again</Button>}
+        action={<Button onClick={() => void refetch()}>Try again</Button>}
       >
         {error ? <CodeText text={error.message} /> : 'The data below is not current.'}
       </Notice>

@@ -5,12 +5,11 @@ import { useRead } from '../../api/queries.ts';
 import { IconButton } from '../../components/button.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { Notice, SkeletonRows } from '../../components/states.tsx';
+import { Loaded, Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
 import { isForEmbeddings, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
-import type { Scope } from '../../state/scope.ts';
+import type { Scope } from '../../state/account.ts';
 import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection, Waterfall } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;

@@ -3,14 +3,13 @@ import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { Select } from '../../components/select.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, Loaded } from '../../components/states.tsx';
 import { numberColumn, Table, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { UpdatedAt } from '../../components/updated-at.tsx';
 import { KeyFilter } from '../../requests/filter-selects.tsx';
-import type { Scope } from '../../state/scope.ts';
+import type { Scope } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 
 type Refusal = ItemOf<'listRefusals'>;

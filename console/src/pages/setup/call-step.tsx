@@ -5,11 +5,10 @@ import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { Progress } from '../../components/progress.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { EmptyState, Notice, Skeleton, Skeletons } from '../../components/states.tsx';
-import { returnsEmbeddings } from '../../format/modality.ts';
+import { EmptyState, Loaded, Notice, Skeleton, Skeletons } from '../../components/states.tsx';
+import { closestToReady, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
@@ -140,16 +139,6 @@ function requestTo(model: Model) {
     max_tokens: 60,
     ...model.recommended_sampling,
   };
-}
-
-const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
-
-/** Returns the first model that is closest to being ready, one that generates text if there is any. */
-function closestToReady(models: readonly Model[]): Model | undefined {
-  const generating = models.filter((model) => !returnsEmbeddings(model));
-  return (generating.length > 0 ? generating : models).toSorted(
-    (a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state),
-  )[0];
 }
 
 /** The response as it arrives, with its timing, tokens and cost. */
