@@ -46,7 +46,7 @@ export function Tags({ tags, wraps = false }: { tags: readonly string[]; wraps?:
   const shown = wraps ? tags : tags.slice(0, 2);
   return (
     <span
-      className={wraps ? 'flex flex-wrap gap-1' : 'flex max-w-48 gap-1'}
+      className={wraps ? 'flex flex-wrap justify-end gap-1' : 'flex max-w-48 gap-1'}
       title={wraps ? undefined : tags.join(', ')}
     >
       {shown.map((tag) => (

@@ -39,8 +39,8 @@ function ResetForm({ token }: { token: string }) {
             await act('resetPassword', { body: { token, password } });
             setDone(true);
           } catch (error) {
-            setInvalid(error instanceof ApiError && error.code === 'invalid_link');
-            throw error;
+            if (!(error instanceof ApiError && error.code === 'invalid_link')) throw error;
+            setInvalid(true);
           }
         }}
       >
