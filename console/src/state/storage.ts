@@ -26,15 +26,15 @@ export function deviceChoice<Value extends string>(key: string, values: readonly
   let chosen = values.find((value) => value === before) ?? values[0];
   return {
     get: () => chosen,
-    set(value: Value): void {
+    set: (value: Value): void => {
       chosen = value;
       store(key, value === values[0] ? null : value);
       for (const listener of listeners) listener();
     },
     /** Calls the listener after each choice. Returns a function that unsubscribes. */
-    subscribe(listener: () => void): () => void {
+    subscribe: (listener: () => void) => {
       listeners.add(listener);
-      return () => listeners.delete(listener);
+      return () => void listeners.delete(listener);
     },
   };
 }
