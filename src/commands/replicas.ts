@@ -81,7 +81,9 @@ async function drain(model: string, replica: string): Promise<void> {
   const replicas = (await everyReplica(database)).filter((each) => each.model === model);
   const target = find(replicas, model, replica);
   await drainReplica(database, target, commandLineActor());
-  note(`Drained ${nameWithUrl(target)}. Running requests finish; the Engines page shows how many are left.`);
+  note(
+    `Drained ${nameWithUrl(target)}. Running requests finish; the Operations page shows how many are left.`,
+  );
   const drained = await listDrainedReplicas(database);
   const left = replicas.filter(
     ({ server }) => !drained.some((each) => each.model === model && each.server === server),

@@ -217,9 +217,8 @@ class GenerationIterator implements Generation {
     const request = this.#recovery.requestFor(permit.client);
     const { waitedMs } = permit;
     const { maxWaitMs } = this.#model;
-    return permit.client
-      .generate(request, this.#stop.signal, { waitedMs, maxWaitMs })
-      [Symbol.asyncIterator]();
+    const events = permit.client.generate(request, this.#stop.signal, { waitedMs, maxWaitMs });
+    return events[Symbol.asyncIterator]();
   }
 
   /** Vectors are computed one input after another, which is not reported. */

@@ -1,19 +1,17 @@
 import { CircleAlert, CircleCheck } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
-import { useKeys } from '../api/keys.ts';
-import { both, useRead } from '../api/queries.ts';
-import { Code } from '../components/code.tsx';
+import { both, useKeys, useRead } from '../api/queries.ts';
 import { CodeText } from '../components/code-text.tsx';
+import { Code } from '../components/code.tsx';
 import { CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Field } from '../components/field.tsx';
 import { TextLink } from '../components/link.tsx';
-import { Loaded } from '../components/loaded.tsx';
 import { Select } from '../components/select.tsx';
 import { Spinner } from '../components/spinner.tsx';
-import { Notice } from '../components/states.tsx';
-import { returnsEmbeddings } from '../format/modality.ts';
+import { Loaded, Notice } from '../components/states.tsx';
+import { exampleRequest, returnsEmbeddings } from '../format/modality.ts';
 import { outcomeOf } from '../requests/outcome.tsx';
 import { KEY_VARIABLE, samplesOf } from '../snippets/samples.ts';
 import { useAccount } from '../state/account.ts';
@@ -130,17 +128,11 @@ function Connection({ accountId, models, keys, onClose, ...start }: ConnectionPr
 
 /** Returns the clients and, for models that generate text, the agents, with their finished configuration. */
 function toolsOf(model: Model, baseUrl: string) {
-  const request = returnsEmbeddings(model)
-    ? { model: model.id, input: 'What is a sluice?' }
-    : {
-        model: model.id,
-        messages: [{ role: 'user', content: 'What is a sluice?' }],
-        ...model.recommended_sampling,
-        stream: true,
-      };
+  const embeds = returnsEmbeddings(model);
+  const request = { ...exampleRequest(model), ...(!embeds && { stream: true }) };
   const samples = samplesOf({ baseUrl, key: KEY_VARIABLE, request });
   const clients = samples.map(({ language, text }) => ({ name: language, place: '', language, text }));
-  if (returnsEmbeddings(model)) return clients;
+  if (embeds) return clients;
   const input = { baseUrl, model: model.id, contextTokens: model.context_length };
   return [...clients, ...AGENTS.map((agent) => ({ ...agent, text: agent.text(input) }))];
 }
@@ -196,8 +188,8 @@ function FirstRequest({
 function Result({ tone, children }: { tone: 'wait' | 'good' | 'bad'; children: ReactNode }) {
   const icon = {
     wait: <Spinner />,
-    good: <CircleCheck className="size-5 shrink-0 text-good" aria-hidden="true" />,
-    bad: <CircleAlert className="size-5 shrink-0 text-bad" aria-hidden="true" />,
+    good: <CircleCheck className="size-5 shrink-0 text-good" />,
+    bad: <CircleAlert className="size-5 shrink-0 text-bad" />,
   }[tone];
   return (
     <div

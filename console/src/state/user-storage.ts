@@ -1,4 +1,4 @@
-import { keysOf, readText, writeText } from './browser-storage.ts';
+import { keysOf, readText, writeText } from './storage.ts';
 import { openSignIn } from './leave-warning.ts';
 import { deleteRecords, signedOut } from './user-records.ts';
 

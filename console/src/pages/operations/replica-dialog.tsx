@@ -1,19 +1,40 @@
 import { CircleSlash, Play, RotateCw } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { act } from '../../api/act.ts';
+import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { confirm } from '../../components/confirm.tsx';
-import { DetailList } from '../../components/detail-list.tsx';
+import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
-import { StateBadge } from '../../components/state-badge.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Meter } from '../../components/meter.tsx';
-import { Progress } from '../../components/progress.tsx';
+import { LoadProgress, StateBadge } from '../../components/state-badge.tsx';
 import { Notice } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { bytes, counted, oneDecimal, percent, whole } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
-import { cacheShare, orUnknown, locationOf, uptimeMs, type Replica } from './replica-columns.tsx';
+
+export type Replica = ItemOf<'listEngines'>;
+
+/** Formats a value; null, which means that the engine does not report it, becomes a dash. */
+export function orUnknown<Value>(value: Value | null, write: (value: Value) => ReactNode): ReactNode {
+  return value === null ? <span className="text-ink-3">—</span> : write(value);
+}
+
+/** Returns the share of prompt tokens found in the prefix cache, 0 to 1; null: not reported, or no prompt yet. */
+export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Replica): number | null {
+  return prompt === null || cached === null || prompt === 0 ? null : cached / prompt;
+}
+
+/** Returns the time since the replica became ready, in milliseconds; null: not reported. */
+export function uptimeMs({ started_at: startedAt }: Replica): number | null {
+  return startedAt === null ? null : Math.max(0, Date.now() - Date.parse(startedAt));
+}
+
+/** Returns the location of a replica: the URL of its server, or this machine. */
+export const locationOf = ({ model, name }: Replica): string =>
+  name === `embedded:${model}` ? 'Embedded (this machine)' : name;
 
 /** The details of one replica; null: closed. */
 export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; onClose: () => void }) {
@@ -32,7 +53,7 @@ export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; o
             </ButtonLink>
             {replica.restartable && (
               <Button
-                icon={<RotateCw className="size-4" aria-hidden="true" />}
+                icon={<RotateCw />}
                 disabled={['downloading', 'unloaded', 'idle'].includes(replica.state)}
                 onClick={() => restartEngine(replica)}
               >
@@ -41,7 +62,7 @@ export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; o
             )}
             {replica.drained ? (
               <Button
-                icon={<Play className="size-4" aria-hidden="true" />}
+                icon={<Play />}
                 onClick={() =>
                   act(
                     'resumeReplica',
@@ -53,10 +74,7 @@ export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; o
                 Resume
               </Button>
             ) : (
-              <Button
-                icon={<CircleSlash className="size-4" aria-hidden="true" />}
-                onClick={() => drainReplica(replica)}
-              >
+              <Button icon={<CircleSlash />} onClick={() => drainReplica(replica)}>
                 Drain
               </Button>
             )}
@@ -116,7 +134,7 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Uptime', value: orUnknown(uptimeMs(replica), duration) },
           { label: 'Backend', value: orUnknown(replica.backend, String) },
           { label: 'Dialect', value: replica.dialect },
-          { label: 'Name', value: <span className="font-mono text-xs break-all">{replica.name}</span> },
+          { label: 'Name', value: <Mono>{replica.name}</Mono> },
         ]}
       />
     </div>
@@ -135,14 +153,7 @@ function loadsText({ loads, load_ms: ms }: NonNullable<Replica['conversations']>
 
 /** Progress of a replica that is not ready, or the reason why it is down. */
 function Readiness({ replica }: { replica: Replica }) {
-  const {
-    state,
-    fraction,
-    received_bytes: received,
-    total_bytes: total,
-    reason,
-    retry_in_ms: retry,
-  } = replica;
+  const { state, reason, retry_in_ms: retry } = replica;
   switch (state) {
     case 'ready':
     case 'unloaded':
@@ -158,34 +169,8 @@ function Readiness({ replica }: { replica: Replica }) {
         </Notice>
       );
     case 'loading':
-      if (reason !== null) {
-        return (
-          <Notice title="Waiting for memory">
-            <p className="break-words first-letter:uppercase">{reason.replaceAll('`', '')}.</p>
-          </Notice>
-        );
-      }
-      return (
-        <Progress
-          label="Loading the model"
-          fraction={fraction}
-          text={fraction === null ? 'In progress' : percent(fraction)}
-        />
-      );
     case 'downloading':
-      return (
-        <Progress
-          label="Downloading the model"
-          fraction={fraction}
-          text={
-            received === null
-              ? 'In progress'
-              : total === null
-                ? bytes(received)
-                : `${bytes(received)} of ${bytes(total)}`
-          }
-        />
-      );
+      return <LoadProgress status={replica} />;
     case 'paused':
       return (
         <Notice tone="warn" title="Paused after failures">

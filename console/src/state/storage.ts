@@ -33,3 +33,23 @@ function attempt<Value>(access: () => Value): Value | undefined {
     return undefined;
   }
 }
+
+/** A choice that is kept on this device. The first value is the default. */
+export function deviceChoice<Value extends string>(key: string, values: readonly [Value, ...Value[]]) {
+  const before = readText(key, 'localStorage');
+  const listeners = new Set<() => void>();
+  let chosen = values.find((value) => value === before) ?? values[0];
+  return {
+    get: () => chosen,
+    set: (value: Value): void => {
+      chosen = value;
+      writeText('localStorage', key, value === values[0] ? null : value);
+      for (const listener of listeners) listener();
+    },
+    /** Calls the listener after each choice. Returns a function that unsubscribes. */
+    subscribe: (listener: () => void) => {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+}

@@ -1,25 +1,26 @@
-import type { ReactNode } from 'react';
-import type { ItemOf } from '../../api/client.ts';
-import type { Column } from '../../components/table.tsx';
+import { Cpu } from 'lucide-react';
+import { useRead } from '../../api/queries.ts';
+import { Card } from '../../components/card.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { ModelName } from '../../components/model-name.tsx';
+import { useOpening } from '../../components/opening.ts';
+import { StateBadge, StateCell } from '../../components/state-badge.tsx';
+import { EmptyState, Loaded } from '../../components/states.tsx';
+import { numberColumn, Table, type Column } from '../../components/table.tsx';
 import { bytes, counted, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { ModelName } from '../../components/model-name.tsx';
-import { StateBadge } from '../../components/state-badge.tsx';
-
-export type Replica = ItemOf<'listEngines'>;
+import { useQueryState } from '../../state/url-query.ts';
+import {
+  cacheShare,
+  locationOf,
+  orUnknown,
+  ReplicaDialog,
+  uptimeMs,
+  type Replica,
+} from './replica-dialog.tsx';
 
 /** Returns a unique key: replicas of two models may have the same name. */
-export const keyOfReplica = ({ model, name }: Replica): string => `${model} ${name}`;
-
-/** Formats a value; null, which means that the engine does not report it, becomes a dash. */
-export function orUnknown<Value>(value: Value | null, write: (value: Value) => ReactNode): ReactNode {
-  return value === null ? <span className="text-ink-3">—</span> : write(value);
-}
-
-/** Returns the share of prompt tokens found in the prefix cache, 0 to 1; null: not reported, or no prompt yet. */
-export function cacheShare({ prompt_tokens: prompt, cached_tokens: cached }: Replica): number | null {
-  return prompt === null || cached === null || prompt === 0 ? null : cached / prompt;
-}
+const keyOfReplica = ({ model, name }: Replica): string => `${model} ${name}`;
 
 /** Returns the counts behind the share of `cacheShare`. */
 function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Replica): string | undefined {
@@ -28,13 +29,50 @@ function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Replica):
     : `${whole(cached)} of ${whole(prompt)} prompt tokens`;
 }
 
-/** Returns the time since the replica became ready, in milliseconds; null: not reported. */
-export function uptimeMs({ started_at: startedAt }: Replica): number | null {
-  return startedAt === null ? null : Math.max(0, Date.now() - Date.parse(startedAt));
+const EVERY_MS = 2000;
+
+/** Live status and load of every replica. */
+export function Replicas() {
+  const replicas = useRead('listEngines', undefined, { everyMs: EVERY_MS });
+  const [query, change] = useQueryState();
+  const open = query.get('engine');
+  const opening = useOpening(open);
+  const show = (replica: Replica) => change({ engine: keyOfReplica(replica) });
+  return (
+    <Card flush title="Replicas" hint="Engines and servers that run the models">
+      <Loaded
+        query={replicas}
+        empty={
+          <EmptyState icon={Cpu} title="No models">
+            Add a model or a server on the <TextLink to="/models">Models</TextLink> page. See also{' '}
+            <TextLink to="/docs/guide/replicas">Replicas</TextLink>.
+          </EmptyState>
+        }
+      >
+        {({ data }) => (
+          <Table
+            label="Replicas"
+            id="replicas"
+            sortable
+            columns={replicaColumns(show)}
+            rows={data}
+            keyOf={keyOfReplica}
+            onOpen={show}
+            isOpen={(replica) => keyOfReplica(replica) === open}
+          />
+        )}
+      </Loaded>
+      <ReplicaDialog
+        key={opening}
+        replica={replicas.data?.data.find((replica) => keyOfReplica(replica) === open) ?? null}
+        onClose={() => change({ engine: null })}
+      />
+    </Card>
+  );
 }
 
-/** The columns of the list of replicas; `onOpen` shows the details of one. */
-export function replicaColumns(onOpen: (replica: Replica) => void): Column<Replica>[] {
+/** `onOpen` shows the details of a replica. */
+function replicaColumns(onOpen: (replica: Replica) => void): Column<Replica>[] {
   return [
     {
       name: 'replica',
@@ -48,7 +86,7 @@ export function replicaColumns(onOpen: (replica: Replica) => void): Column<Repli
       heading: 'State',
       value: ({ state }) => state,
       from: 'sm',
-      cell: (replica) => <State replica={replica} />,
+      cell: (replica) => <StateCell status={replica} />,
     },
     {
       name: 'slots',
@@ -56,30 +94,13 @@ export function replicaColumns(onOpen: (replica: Replica) => void): Column<Repli
       value: ({ slots_in_use: used }) => used,
       cell: (replica) => <Slots replica={replica} />,
     },
-    {
-      name: 'queue',
-      heading: 'Queue',
-      value: ({ queued }) => queued,
-      numeric: true,
-      from: 'md',
-      cell: ({ queued }) => orUnknown(queued, whole),
-    },
-    {
-      name: 'speed',
-      heading: 'Tokens/s',
-      value: ({ tokens_per_second: speed }) => speed,
-      numeric: true,
-      from: 'md',
-      cell: ({ tokens_per_second: speed }) => orUnknown(speed, (value) => fixed(value, 1)),
-    },
-    {
-      name: 'memory',
-      heading: 'Memory',
-      value: ({ memory_bytes: memory }) => memory,
-      numeric: true,
-      from: 'md',
-      cell: ({ memory_bytes: memory }) => orUnknown(memory, bytes),
-    },
+    numberColumn({ name: 'queue', heading: 'Queue', from: 'md' }, ({ queued }) => queued),
+    numberColumn(
+      { name: 'speed', heading: 'Tokens/s', from: 'md' },
+      ({ tokens_per_second: speed }) => speed,
+      (speed) => fixed(speed, 1),
+    ),
+    numberColumn({ name: 'memory', heading: 'Memory', from: 'md' }, ({ memory_bytes: size }) => size, bytes),
     {
       name: 'cache',
       heading: 'Cache hit rate',
@@ -143,26 +164,6 @@ function Narrow({ replica }: { replica: Replica }) {
   );
 }
 
-function State({ replica }: { replica: Replica }) {
-  const { state, reason, received_bytes: received, total_bytes: total } = replica;
-  return (
-    <>
-      <StateBadge status={replica} />
-      {(state === 'down' || state === 'paused') && reason !== null && (
-        <span className="block max-w-40 truncate text-xs text-ink-3 first-letter:uppercase" title={reason}>
-          {reason}
-        </span>
-      )}
-      {state === 'downloading' && received !== null && (
-        <span className="block text-xs text-ink-3">
-          {bytes(received)}
-          {total !== null && ` of ${bytes(total)}`}
-        </span>
-      )}
-    </>
-  );
-}
-
 /** The slots in use, as a bar and as numbers, or only a number if the server does not report how many it has. */
 function Slots({ replica: { slots, slots_in_use: used } }: { replica: Replica }) {
   if (slots === null || used === null) return orUnknown(used, whole);
@@ -180,10 +181,6 @@ function Slots({ replica: { slots, slots_in_use: used } }: { replica: Replica })
     </span>
   );
 }
-
-/** Returns the location of a replica: the URL of its server, or this machine. */
-export const locationOf = ({ model, name }: Replica): string =>
-  name === `embedded:${model}` ? 'Embedded (this machine)' : name;
 
 function Uptime({ replica }: { replica: Replica }) {
   const { restarts } = replica;
