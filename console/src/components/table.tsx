@@ -532,7 +532,7 @@ type Width = keyof typeof WIDTHS;
 const mediaQuery = (width: string) => `(min-width: ${width})`;
 
 /** Returns the minimum widths that the window has, and renders again when they change. */
-function useWindowWidths(): ReadonlySet<string> {
+export function useWindowWidths(): ReadonlySet<string> {
   return new Set(useSyncExternalStore(listen, snapshot).split(' '));
 }
 

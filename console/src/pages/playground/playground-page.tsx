@@ -7,7 +7,7 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
 import { Select } from '../../components/select.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
-import { useWindowWidths } from '../../components/window-widths.ts';
+import { useWindowWidths } from '../../components/table.tsx';
 import { returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
