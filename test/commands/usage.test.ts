@@ -263,7 +263,7 @@ test('usage of 130,000 keys is printed', async (t) => {
 test('a line of CSV is parsed to the same values without control characters, and no text is a formula', () => {
   const value = fc.oneof(
     fc.string(),
-    fc.stringMatching(/^[",\r\na\u001b\u009b]*$/),
+    fc.string({ unit: fc.constantFrom('"', ',', '\r', '\n', 'a', '\u001b', '\u009b') }),
     fc.stringMatching(/^[-=+@\t\r]=?1?$/),
     fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
   );
