@@ -43,8 +43,8 @@ const COMMANDS: Readonly<Record<string, CommandEntry>> = {
   ],
 };
 
-/** The summary is shown in the list of commands, so that the list can be printed without loading any command. */
-type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (program: Command) => void }>];
+/** The summary is shown in the list of commands, which is printed without loading any. A command may describe itself in more detail. */
+type CommandEntry = readonly [summary: string, load: () => Promise<{ register: (command: Command) => void }>];
 
 async function main(args: readonly string[]): Promise<void> {
   const { http_proxy, HTTP_PROXY, https_proxy, HTTPS_PROXY } = process.env;
@@ -64,8 +64,8 @@ async function main(args: readonly string[]): Promise<void> {
   const [first, second] = program.parseOptions([...args]).operands;
   const requested = first === 'help' ? second : first;
   for (const [name, [summary, load]] of Object.entries(COMMANDS)) {
-    if (name === requested) (await load()).register(program);
-    else program.command(name).description(summary);
+    const command = program.command(name).description(summary);
+    if (name === requested) (await load()).register(command);
   }
   // For `help` with an unknown command, commander would print the general help. Given only the unknown command, it
   // reports an error.

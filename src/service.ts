@@ -3,8 +3,9 @@ import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
-import { AuditRetention } from './accounts/audit.ts';
-import { KeyStore, type AuthenticatedKey, type KeyClock } from './accounts/keys.ts';
+import { auditRetention } from './accounts/audit.ts';
+import type { Clock } from './accounts/clock.ts';
+import { KeyStore, type AuthenticatedKey } from './accounts/keys.ts';
 import type { Ledger } from './accounts/ledger/ledger.ts';
 import { openLedger } from './accounts/ledger/open-ledger.ts';
 import { openLimiter } from './accounts/limits/open-limiter.ts';
@@ -35,7 +36,7 @@ import { RunningGenerations } from './http/running-generations.ts';
 import { LoadHistory } from './http/load-history.ts';
 import { serveMetrics, type MetricsServer } from './http/metrics-endpoint.ts';
 import { buildServer } from './http/server.ts';
-import { ExpiredSignIns } from './identity/expiry.ts';
+import { expiredSignIns } from './identity/expiry.ts';
 import { Identity } from './identity/identity.ts';
 import type { PasswordHasher } from './identity/password.ts';
 import { openSecretKeys } from './identity/stored-secrets.ts';
@@ -65,7 +66,7 @@ export interface ServiceOptions {
   env: NodeJS.ProcessEnv;
   log: Log;
   /** The clock of keys and of limits in memory; by default, the system clock. */
-  clock?: KeyClock;
+  clock?: Clock;
   /** By default, scrypt. */
   passwords?: PasswordHasher;
   /** Stops waiting to migrate the database. */
@@ -108,8 +109,8 @@ export class Service implements AsyncDisposable {
     const database = owned.use(await openServiceDatabase(options));
     const secretKeys = await openSecretKeys(config, database, log);
     const backups = owned.use(ScheduledBackups.open(config, database, log));
-    if (hasDuties) owned.use(AuditRetention.open(database, config.file.audit.keepDays, log));
-    if (hasDuties) owned.use(ExpiredSignIns.open(database, log));
+    if (hasDuties) owned.use(auditRetention(database, config.file.audit.keepDays, log));
+    if (hasDuties) void owned.use(expiredSignIns(database, log)).run();
     const generations = new RunningGenerations();
     const router = new Router({ ...config.file, log, clock: SYSTEM_CLOCK });
     const keys = owned.use(

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { inspect } from 'node:util';
-import type { KeyClock } from '../src/accounts/keys.ts';
+import type { Clock } from '../src/accounts/clock.ts';
 import type { ReplicaHealth } from '../src/engine/engine.ts';
 import type { PasswordHasher } from '../src/identity/password.ts';
 import { isReady } from '../src/routing/readiness.ts';
@@ -48,7 +48,7 @@ export async function temporaryFolder(parent = tmpdir()): Promise<{ path: string
 }
 
 /** A clock that only a test advances. */
-export class ManualClock implements KeyClock {
+export class ManualClock implements Clock {
   unix = Date.now();
   up = 0;
   now = () => this.unix;

@@ -3,18 +3,17 @@ import { Suspense, useEffect, useState, type ReactNode } from 'react';
 import { Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { useRead } from './api/queries.ts';
 import { Button } from './components/button.tsx';
-import { Loaded } from './components/loaded.tsx';
 import { OverlayHost } from './components/overlays.tsx';
 import { Page } from './components/page.tsx';
 import { Spinner } from './components/spinner.tsx';
-import { EmptyState } from './components/states.tsx';
-import { forgetFirstKey } from './pages/setup/first-key.ts';
+import { EmptyState, Loaded } from './components/states.tsx';
 import { PAGES } from './pages.tsx';
-import { ConnectionProvider } from './state/connection.tsx';
+import { forgetFirstKey } from './pages/setup/first-key.ts';
 import { ConnectionBanner } from './shell/connection-banner.tsx';
 import { ErrorBoundary } from './shell/error-boundary.tsx';
-import { isDocumentOf, isSignedIn, SessionProvider, type SignedIn } from './state/session.tsx';
 import { Shell } from './shell/shell.tsx';
+import { ConnectionProvider } from './state/connection.tsx';
+import { isDocumentOf, isSignedIn, SessionProvider, type SignedIn } from './state/session.tsx';
 import { deleteOfOthers } from './state/user-storage.ts';
 
 /** Routes to the page of the current path. */

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { sql, type Selectable, type Transaction } from 'kysely';
+import { sql, type Selectable } from 'kysely';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
-import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema } from '../database/schema.ts';
+import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema, type Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import { appendAudit, type Actor, type AuditAction } from './audit.ts';
 import { checkedName } from './bounds.ts';
@@ -40,7 +40,7 @@ export async function createAccount(database: Database, values: NewAccount, by: 
 
 /** Like `createAccount`, in a transaction of the caller. */
 export async function insertAccount(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   values: NewAccount,
   by: Actor,
 ): Promise<AccountRow> {
@@ -149,7 +149,7 @@ export async function changeAccount(
     ...(change.status !== undefined && { status: checkedStatus(id, change.status) }),
   };
   return await database.kysely.transaction().execute(async (transaction) => {
-    const row = await lockAccount(database, transaction, id);
+    const row = await lockAccount(transaction, id);
     const limits = change.limits?.(readLimits(row.limits) ?? null);
     const columns = { ...values, ...(limits !== undefined && { limits: limitsText(limits) }) };
     const changed = { ...row, ...columns };
@@ -194,16 +194,12 @@ const STATUS_ACTIONS: Readonly<Record<AccountStatus, AuditAction>> = {
  * Reads and locks the row until the transaction ends, for changes that depend on the state of the account, its members
  * or its invitations. Does not block new rows that refer to the account. Rejects with a `ServiceError` `not_found`.
  */
-export async function lockAccount(
-  database: Database,
-  transaction: Transaction<Schema>,
-  id: string,
-): Promise<AccountRow> {
+export async function lockAccount(transaction: Transaction, id: string): Promise<AccountRow> {
   const row = await transaction
     .selectFrom('accounts')
     .select(COLUMNS)
     .where('id', '=', id)
-    .$if(database.location.kind === 'postgres', (query) => query.forNoKeyUpdate())
+    .forNoKeyUpdate()
     .executeTakeFirst();
   if (row === undefined) throw noSuchAccount();
   return row;

@@ -1,13 +1,13 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { sql, type Selectable, type Transaction } from 'kysely';
+import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { type Schema, AUDIT_KEEP_FROM } from '../database/schema.ts';
+import { type Schema, AUDIT_KEEP_FROM, type Transaction } from '../database/schema.ts';
 import { firstIdAt } from '../database/partitions.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
-import { UUID } from './bounds.ts';
-import { invalidCursor, pageLimit, pageOf, shortened, type Page, type PageQuery } from './page.ts';
-import { steadyNow } from './steady-now.ts';
+import { Hourly } from './hourly.ts';
+import { readNewest, shortened, type Page, type PageQuery } from './page.ts';
+import { steadyNow } from './clock.ts';
 
 /** The author of a change. */
 export interface Actor {
@@ -90,7 +90,7 @@ export type AuditRow = Selectable<Schema['audit']>;
 
 /** Appends entries, one or more, in the same transaction as the change. */
 export async function appendAudit(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   by: Actor,
   ...notes: readonly AuditNote[]
 ): Promise<void> {
@@ -164,23 +164,17 @@ export async function listAudit(
   { accountId, actor, subject, action, fromMs, toMs }: AuditFilter,
   page: PageQuery = {},
 ): Promise<Page<AuditRow>> {
-  const limit = pageLimit(page);
-  const before = page.cursor ?? null;
-  if (before !== null && !UUID.test(before)) throw invalidCursor();
   let rows = database.reports
     .selectFrom('audit')
-    .select(['id', sql<number>`octet_length(detail)`.as('bytes')])
-    .orderBy('id', 'desc')
-    .limit(limit + 1);
+    .select(['id', sql<number>`octet_length(detail)`.as('bytes')]);
   if (accountId !== undefined) rows = rows.where('account_id', '=', accountId);
   if (actor !== undefined) rows = rows.where('actor', '=', actor);
   if (subject !== undefined) rows = rows.where('subject', '=', subject);
   if (action !== undefined) rows = rows.where('action', '=', action);
   if (fromMs !== undefined) rows = rows.where('id', '>=', firstIdAt(fromMs));
   if (toMs !== undefined) rows = rows.where('id', '<', firstIdAt(toMs));
-  if (before !== null) rows = rows.where('id', '<', before);
   const idOf = ({ id }: { id: string }) => id;
-  const { items, nextCursor } = shortened(pageOf(await rows.execute(), limit, idOf), idOf);
+  const { items, nextCursor } = shortened(await readNewest(rows, page), idOf);
   if (items.length === 0) return { items: [], nextCursor };
   const found = await database.reports
     .selectFrom('audit')
@@ -192,90 +186,53 @@ export async function listAudit(
 }
 
 const DAY_MS = 86_400_000;
-const INTERVAL_MS = 3_600_000;
 /** Entries per statement, because a statement blocks the event loop on SQLite. */
 const BATCH = 500;
 
 /**
  * Deletes entries of the audit log that are older than `audit.keepDays`, every hour. Without this setting, makes the
- * database refuse to delete any entry.
+ * database refuse to delete any entry. The first deletion is an hour later, because the clock of a machine that has just
+ * started may not be set yet. `now` returns Unix milliseconds.
  */
-export class AuditRetention implements AsyncDisposable {
-  readonly #database: Database;
-  readonly #keepDays: number | undefined;
-  readonly #log: Log;
-  readonly #now: () => number;
-  readonly #timer: NodeJS.Timeout;
-  #running: Promise<void> = Promise.resolve();
-  #stopped = false;
-
-  /** `now` returns Unix milliseconds. */
-  constructor(database: Database, keepDays: number | undefined, log: Log, now: () => number = steadyNow) {
-    this.#database = database;
-    this.#keepDays = keepDays;
-    this.#log = log;
-    this.#now = now;
-    this.#timer = setInterval(() => void this.deleteOld(), INTERVAL_MS).unref();
-  }
-
-  /** The first deletion is an hour later, because the clock of a machine that has just started may not be set yet. */
-  static open(database: Database, keepDays: number | undefined, log: Log): AuditRetention {
-    const retention = new AuditRetention(database, keepDays, log);
-    if (keepDays === undefined) void retention.deleteOld();
-    return retention;
-  }
-
-  /** Deletes old entries. If this fails, the next call retries. */
-  deleteOld(): Promise<void> {
-    this.#running = this.#running.then(() => this.#deleteOld());
-    return this.#running;
-  }
-
-  /** Waits for the current batch. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#stopped = true;
-    clearInterval(this.#timer);
-    await this.#running;
-  }
-
-  async #deleteOld(): Promise<void> {
-    const keepFrom = this.#keepDays === undefined ? 0 : this.#now() - this.#keepDays * DAY_MS;
+export function auditRetention(
+  database: Database,
+  keepDays: number | undefined,
+  log: Log,
+  now: () => number = steadyNow,
+): Hourly {
+  const work = async (signal: AbortSignal) => {
+    const keepFrom = keepDays === undefined ? 0 : now() - keepDays * DAY_MS;
+    await allowDeletion(database, keepFrom);
     let deleted = 0;
     try {
-      await this.#allowDeletion(keepFrom);
-      while (!this.#stopped) {
-        const rows = await this.#deleteBatch(keepFrom);
-        deleted += rows;
-        if (rows < BATCH) break;
-      }
-    } catch (error) {
-      this.#log.warn('cannot delete old entries of the audit log; will retry', { error: error as Error });
+      for (let rows = BATCH; rows === BATCH && !signal.aborted; deleted += rows)
+        rows = await deleteBatch(database, keepFrom);
+    } finally {
+      const before = new Date(keepFrom).toISOString();
+      if (deleted > 0) log.info('deleted old entries of the audit log', { entries: deleted, before });
     }
-    if (deleted > 0) {
-      this.#log.info('deleted old entries of the audit log', {
-        entries: deleted,
-        before: new Date(keepFrom).toISOString(),
-      });
-    }
-  }
+  };
+  const retention = new Hourly(work, 'cannot delete old entries of the audit log', log);
+  if (keepDays === undefined) void retention.run();
+  return retention;
+}
 
-  /** The database refuses to delete entries that are not older than this setting. */
-  async #allowDeletion(keepFrom: number): Promise<void> {
-    const value = String(keepFrom);
-    await this.#database.background
-      .insertInto('settings')
-      .values({ name: AUDIT_KEEP_FROM, value })
-      .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
-      .execute();
-  }
+/** The database refuses to delete entries that are not older than this setting. */
+async function allowDeletion({ background }: Database, keepFrom: number): Promise<void> {
+  const value = String(keepFrom);
+  await background
+    .insertInto('settings')
+    .values({ name: AUDIT_KEEP_FROM, value })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+    .execute();
+}
 
-  async #deleteBatch(keepFrom: number): Promise<number> {
-    const { numDeletedRows } = await this.#database.background
-      .deleteFrom('audit')
-      .where('id', 'in', (old) =>
-        old.selectFrom('audit').select('id').where('id', '<', firstIdAt(keepFrom)).orderBy('id').limit(BATCH),
-      )
-      .executeTakeFirst();
-    return Number(numDeletedRows);
-  }
+async function deleteBatch({ background }: Database, keepFrom: number): Promise<number> {
+  const { numDeletedRows } = await background
+    .deleteFrom('audit')
+    .where('id', 'in', (old) =>
+      old.selectFrom('audit').select('id').where('id', '<', firstIdAt(keepFrom)).orderBy('id').limit(BATCH),
+    )
+    .executeTakeFirst();
+  return Number(numDeletedRows);
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { sql, type RawBuilder, type Transaction, type Selectable } from 'kysely';
+import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
-import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema } from '../database/schema.ts';
+import { DEFAULT_ACCOUNT_ID, type KeyPurpose, type Schema, type Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Secret } from '../support/secret.ts';
 import type { PlanLimits } from '../config/plan.ts';
@@ -63,10 +63,9 @@ export async function createKey(
   };
   if (purpose === 'playground' && row.expires_at === null) throw cannotPostpone();
   const record = await database.kysely.transaction().execute(async (transaction) => {
-    if (purpose === 'playground') await assertAuthor(database, transaction, by);
-    await assertAccountOpen(database, transaction, accountId);
-    if (newKey.sessionId !== undefined)
-      await assertSignedIn(database, transaction, newKey.sessionId, accountId);
+    if (purpose === 'playground') await assertAuthor(transaction, by);
+    await assertAccountOpen(transaction, accountId);
+    if (newKey.sessionId !== undefined) await assertSignedIn(transaction, newKey.sessionId, accountId);
     if (bounds !== null) {
       await assertRate(transaction, accountId, bounds, row.created_at);
       await assertRoom(transaction, accountId, bounds, row.created_at);
@@ -165,7 +164,7 @@ export async function changeKey(
   bounds: KeyBounds | null = null,
 ): Promise<KeyRow | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
-    const row = await lockKey(database, transaction, named);
+    const row = await lockKey(transaction, named);
     if (row === null) return null;
     if (keyStatus(row, Date.now()) === 'damaged') {
       throw new ServiceError(
@@ -192,7 +191,7 @@ export async function changeKey(
     const now = Date.now();
     const isRenewed = (row.expires_at ?? Infinity) <= now && (changed.expires_at ?? Infinity) > now;
     if (bounds !== null && isRenewed) {
-      await assertAccountOpen(database, transaction, row.account_id);
+      await assertAccountOpen(transaction, row.account_id);
       await assertRoom(transaction, row.account_id, bounds, now);
     }
     await transaction.updateTable('keys').set(columns).where('id', '=', row.id).execute();
@@ -217,10 +216,10 @@ export async function revokeKey(
   by: Actor = SERVICE,
 ): Promise<KeyRow | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
-    const row = await lockKey(database, transaction, named);
+    const row = await lockKey(transaction, named);
     if (row === null || row.revoked_at !== null) return row;
     const revokedAt = Date.now();
-    await endKeys(database, transaction, [row], revokedAt, by);
+    await endKeys(transaction, [row], revokedAt, by);
     return { ...row, revoked_at: revokedAt };
   });
 }
@@ -242,7 +241,7 @@ export async function revokeKeys(
       .select(KEY_COLUMNS)
       .where('id', 'in', ids)
       .orderBy('id')
-      .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+      .forUpdate()
       .execute();
     const byId = new Map(rows.map((row) => [row.id, row]));
     for (const [index, id] of ids.entries()) {
@@ -253,7 +252,7 @@ export async function revokeKeys(
     }
     const revokedAt = Date.now();
     const live = rows.filter((row) => row.revoked_at === null);
-    await endKeys(database, transaction, live, revokedAt, by);
+    await endKeys(transaction, live, revokedAt, by);
     for (const row of live) row.revoked_at = revokedAt;
     return ids.flatMap((id) => byId.get(id) ?? []);
   });
@@ -261,15 +260,14 @@ export async function revokeKeys(
 
 /** Revokes keys that the transaction has locked, and the playground keys that they created. */
 async function endKeys(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   keys: readonly KeyRow[],
   revokedAt: number,
   by: Actor,
 ): Promise<void> {
   await markRevoked(transaction, keys, revokedAt, by);
   for (const { id, kind } of keys)
-    if (kind === 'admin') await revokeOrphanedPlaygroundKeys(database, transaction, `key:${id}`, by);
+    if (kind === 'admin') await revokeOrphanedPlaygroundKeys(transaction, `key:${id}`, by);
 }
 
 /** Maximum time that a secret works after its key was rotated, in milliseconds. */
@@ -288,7 +286,7 @@ export async function rotateKey(
   by: Actor,
 ): Promise<{ key: Secret; record: KeyRow } | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
-    const row = await lockKey(database, transaction, named);
+    const row = await lockKey(transaction, named);
     if (row === null) return null;
     const now = Date.now();
     const param = 'id';
@@ -346,7 +344,7 @@ export async function endPreviousSecret(
   by: Actor,
 ): Promise<KeyRow | null> {
   return await database.kysely.transaction().execute(async (transaction) => {
-    const row = await lockKey(database, transaction, named);
+    const row = await lockKey(transaction, named);
     if (row === null || row.previous_expires_at === null) return row;
     await transaction.updateTable('keys').set(NO_PREVIOUS).where('id', '=', row.id).execute();
     await appendAudit(transaction, by, {
@@ -384,13 +382,11 @@ export async function deleteExpiredSecrets(
  * no longer has access. Call in the transaction that removes the access: lists do not show playground keys by default.
  */
 export async function revokeOrphanedPlaygroundKeys(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   author: string,
   by: Actor,
 ): Promise<void> {
   await revokeUsable(
-    database,
     transaction,
     sql<boolean>`created_by = ${author} and purpose = 'playground'
       and not exists (select 1 from users where 'user:' || id = ${author} and operator = 1)
@@ -402,19 +398,17 @@ export async function revokeOrphanedPlaygroundKeys(
 
 /** Revokes the playground keys that these sessions created. Call in the transaction that ends the sessions. */
 export async function revokePlaygroundKeysOf(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   sessionIds: readonly string[],
   by: Actor,
 ): Promise<void> {
   if (sessionIds.length === 0) return;
-  await revokeUsable(database, transaction, sql<boolean>`session_id in (${sql.join(sessionIds)})`, by);
+  await revokeUsable(transaction, sql<boolean>`session_id in (${sql.join(sessionIds)})`, by);
 }
 
 /** Revokes the keys with an expiry that meet a condition and are neither revoked nor expired. */
 async function revokeUsable(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   condition: RawBuilder<boolean>,
   by: Actor,
 ): Promise<void> {
@@ -427,13 +421,13 @@ async function revokeUsable(
     .where('expires_at', '>', now)
     .orderBy('id')
     // Locks all keys before the first update, which also locks the access revision: other changes lock a key first.
-    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+    .forUpdate()
     .execute();
   await markRevoked(transaction, rows, now, by);
 }
 
 async function markRevoked(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   keys: readonly Pick<KeyRow, 'id' | 'account_id' | 'purpose'>[],
   revokedAt: number,
   by: Actor,
@@ -461,11 +455,7 @@ export function noSuchKey(param = 'id'): ServiceError {
 }
 
 /** Reads the key that `named` identifies and locks it until the transaction ends; null: there is none. */
-async function lockKey(
-  database: Database,
-  transaction: Transaction<Schema>,
-  named: string,
-): Promise<KeyRow | null> {
+async function lockKey(transaction: Transaction, named: string): Promise<KeyRow | null> {
   const rows = await transaction
     .selectFrom('keys')
     .select(KEY_COLUMNS)
@@ -474,7 +464,7 @@ async function lockKey(
         ? is.or([is('hash', '=', hashKey(named)), is('previous_hash', '=', hashKey(named))])
         : is.or([is('id', '=', named), is('prefix', '=', named)]),
     )
-    .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+    .forUpdate()
     .execute();
   if (rows.length > 1) {
     throw new ServiceError(
@@ -492,11 +482,7 @@ async function lockKey(
  * Locks the user or key that creates a playground key: whatever ends these, and with them their playground keys, waits for
  * the new one, or is found here. Before the account, as when users are deleted and keys renewed, to avoid deadlocks.
  */
-async function assertAuthor(
-  database: Database,
-  transaction: Transaction<Schema>,
-  { id: author }: Actor,
-): Promise<void> {
+async function assertAuthor(transaction: Transaction, { id: author }: Actor): Promise<void> {
   const [kind, id = ''] = author.split(':');
   if (kind !== 'user' && kind !== 'key') return;
   const row = await transaction
@@ -504,23 +490,18 @@ async function assertAuthor(
     .select('id')
     .where('id', '=', id)
     .$if(kind === 'key', (query) => query.where(sql<boolean>`revoked_at is null`))
-    .$if(database.location.kind === 'postgres', (query) => query.forShare())
+    .forShare()
     .executeTakeFirst();
   if (row === undefined) throw new ServiceError('sign_in_required', 'This session or key has ended.');
 }
 
 /** Locks the session, which must not have ended, and whose user must still have access to the account. */
-async function assertSignedIn(
-  database: Database,
-  transaction: Transaction<Schema>,
-  id: string,
-  accountId: string,
-): Promise<void> {
+async function assertSignedIn(transaction: Transaction, id: string, accountId: string): Promise<void> {
   const session = await transaction
     .selectFrom('sessions')
     .select('user_id')
     .where('id', '=', id)
-    .$if(database.location.kind === 'postgres', (query) => query.forShare())
+    .forShare()
     .executeTakeFirst();
   if (session === undefined) throw new ServiceError('sign_in_required', 'This session has ended.');
   const { user_id: userId } = session;
@@ -537,16 +518,12 @@ async function assertSignedIn(
 }
 
 /** Locks the account, so that keys that are created or renewed at the same time are counted. */
-async function assertAccountOpen(
-  database: Database,
-  transaction: Transaction<Schema>,
-  accountId: string,
-): Promise<void> {
+async function assertAccountOpen(transaction: Transaction, accountId: string): Promise<void> {
   const account = await transaction
     .selectFrom('accounts')
     .select('status')
     .where('id', '=', accountId)
-    .$if(database.location.kind === 'postgres', (query) => query.forNoKeyUpdate())
+    .forNoKeyUpdate()
     .executeTakeFirst();
   if (account?.status === 'active') return;
   const param = 'account_id';
@@ -558,7 +535,7 @@ const HOUR_MS = 3_600_000;
 
 /** Reads at most as many rows of an index as the bound allows keys. */
 async function assertRate(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   accountId: string,
   { maxCreatedPerHour }: KeyBounds,
   now: number,
@@ -583,7 +560,7 @@ async function assertRate(
 
 /** Reads at most as many rows of an index as the bound allows keys. */
 async function assertRoom(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   accountId: string,
   { maxPerAccount }: KeyBounds,
   now: number,

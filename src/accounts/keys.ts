@@ -1,14 +1,15 @@
 import { createHmac } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
-import { sql, type Selectable } from 'kysely';
+import { sql, type InferResult } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
-import { ACCESS_RELOAD, CACHE_SCOPE_SECRET, type Schema } from '../database/schema.ts';
+import { ACCESS_RELOAD, CACHE_SCOPE_SECRET } from '../database/schema.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import { readLimits } from './plans.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
 import { Secret } from '../support/secret.ts';
+import { SYSTEM_CLOCK, type Clock } from './clock.ts';
 import { hashKey, isWellFormed, KEY_LENGTH } from './key-format.ts';
 import {
   readAccess,
@@ -53,14 +54,6 @@ export interface KeyUse {
   readonly client: string | null;
 }
 
-/** Clocks that tests can replace. */
-export interface KeyClock {
-  /** Unix milliseconds, for times that users set. */
-  now(): number;
-  /** Milliseconds on a monotonic clock, for durations. */
-  elapsed(): number;
-}
-
 export interface KeyStoreOptions {
   /** How long keys are trusted while the database is unreachable, in milliseconds. */
   maxStaleMs: number;
@@ -68,7 +61,7 @@ export interface KeyStoreOptions {
   afterRefresh?: (keys: KeyStore) => void;
   /** Called with the cache scope of an account that was closed, after `afterRefresh`. */
   onClosed?: (cacheScope: string) => void;
-  clock?: KeyClock;
+  clock?: Clock;
 }
 
 /**
@@ -83,7 +76,7 @@ export class KeyStore implements AsyncDisposable {
   readonly #maxStaleMs: number;
   readonly #afterRefresh: (keys: KeyStore) => void;
   readonly #onClosed: (cacheScope: string) => void;
-  readonly #clock: KeyClock;
+  readonly #clock: Clock;
   readonly #cacheScopeSecret: Secret;
   readonly #timers: readonly NodeJS.Timeout[];
   /** The keys that were live when they were read, by hash. Expired keys are removed after `KEEP_EXPIRED_MS`. */
@@ -167,11 +160,6 @@ export class KeyStore implements AsyncDisposable {
   /** Whether the keys in memory were up to date within the last `maxStaleMs`. */
   get fresh(): boolean {
     return this.#clock.elapsed() - this.#confirmedAt <= this.#maxStaleMs;
-  }
-
-  /** Whether a key that was authenticated is still live. */
-  isLive(key: AuthenticatedKey): boolean {
-    return this.current(key) !== null;
   }
 
   /** Returns a key that was authenticated, as it is now; null: it is no longer live. */
@@ -539,24 +527,7 @@ function rowsOf({ kysely }: Database) {
     .select(['accounts.plan', 'accounts.status', 'accounts.limits as account_limits']);
 }
 
-type Row = Pick<
-  Selectable<Schema['keys']>,
-  | 'id'
-  | 'account_id'
-  | 'kind'
-  | 'name'
-  | 'hash'
-  | 'expires_at'
-  | 'limits'
-  | 'allowed_models'
-  | 'strict'
-  | 'revoked_at'
-  | 'created_at'
-  | 'access_revision'
-  | 'previous_hash'
-  | 'previous_expires_at'
-> &
-  Pick<Selectable<Schema['accounts']>, 'plan' | 'status'> & { account_limits: string | null };
+type Row = InferResult<ReturnType<typeof rowsOf>>[number];
 
 interface LoadedKey {
   id: string;
@@ -593,8 +564,6 @@ const DELETE_EXPIRED_MS = 3_600_000;
 const REFRESH_MS = 1000;
 /** Keys per statement, because SQLite limits the number of parameters. */
 const LAST_USED_BATCH = 500;
-
-const SYSTEM_CLOCK: KeyClock = { now: () => Date.now(), elapsed: () => performance.now() };
 
 function cannotCheck(cause?: unknown): ServiceError {
   return new ServiceError(

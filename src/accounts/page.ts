@@ -1,7 +1,7 @@
 import { sql, type SelectQueryBuilder } from 'kysely';
 import type { Schema } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
-import { DEFAULT_PAGE, MAX_PAGE, MAX_PAGE_BYTES, POSITION_CURSOR } from './bounds.ts';
+import { DEFAULT_PAGE, MAX_PAGE, MAX_PAGE_BYTES, POSITION_CURSOR, UUID } from './bounds.ts';
 
 /** Selects a page of a list. */
 export interface PageQuery {
@@ -70,6 +70,21 @@ export async function readPage<Table extends ListedTable, Row extends ListPositi
     query = query.where(sql<boolean>`(created_at, id) > (${after.created_at}, ${after.id})`);
   }
   return pageOf(await query.execute(), limit, formatCursor);
+}
+
+/**
+ * Returns a page of rows whose IDs are UUIDv7, newest first. Such an ID is also the cursor. Rejects like `readPage`.
+ */
+export async function readNewest<Table extends 'alerts' | 'audit', Row extends { id: string }>(
+  rows: SelectQueryBuilder<Schema, Table, Row>,
+  page: PageQuery,
+): Promise<Page<Row>> {
+  const limit = pageLimit(page);
+  const before = page.cursor ?? null;
+  if (before !== null && !UUID.test(before)) throw invalidCursor();
+  let query = rows.orderBy(sql`id`, 'desc').limit(limit + 1);
+  if (before !== null) query = query.where(sql<boolean>`id < ${before}`);
+  return pageOf(await query.execute(), limit, ({ id }) => id);
 }
 
 /**

@@ -166,7 +166,7 @@ export async function recordPlans(database: Database, plans: Plans, log: Log): P
       .selectFrom('settings')
       .select('value')
       .where('name', '=', LAST_PLANS)
-      .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+      .forUpdate()
       .executeTakeFirstOrThrow();
     if (last.value === value) return;
     await transaction.updateTable('settings').set({ value }).where('name', '=', LAST_PLANS).execute();

@@ -1,13 +1,14 @@
-import { sql } from 'kysely';
+import { sql, type Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
 import { loggable } from '../database/errors.ts';
+import type { Schema } from '../database/schema.ts';
 import type { ServiceError } from '../core/errors.ts';
+import { Hourly } from './hourly.ts';
 import type { Log } from '../support/log.ts';
 
 const MINUTE_MS = 60_000;
 const KEEP_MS = 7 * 86_400_000;
 const FLUSH_MS = 10_000;
-const DELETE_MS = 3_600_000;
 
 /** Maximum kinds of refusals per minute, in total and per account. All others are counted as `other`. */
 const MAX_PER_MINUTE = 100;
@@ -28,16 +29,7 @@ export interface RefusedCaller {
   readonly accountId: string;
 }
 
-interface Row {
-  minute: number;
-  account_id: string;
-  key_id: string;
-  code: string;
-  param: string;
-  count: number;
-  last_at: number;
-  message: string;
-}
+type Row = Selectable<Schema['refusals']>;
 
 /**
  * Counts refused requests by minute, account, key, error code and parameter. Memory and rows are bounded, no matter
@@ -47,7 +39,9 @@ export class RefusalCounts implements AsyncDisposable {
   readonly #database: Pick<Database, 'background'>;
   readonly #log: Log;
   readonly #now: () => number;
-  readonly #timers: readonly NodeJS.Timeout[];
+  readonly #timer: NodeJS.Timeout;
+  /** Deletes counts that are older than 7 days. */
+  readonly oldCounts: Hourly;
   /** Rows not yet written, by primary key. */
   #waiting = new Map<string, Row>();
   /** Kinds of refusals in the current minute by account, including those already written. */
@@ -63,10 +57,8 @@ export class RefusalCounts implements AsyncDisposable {
     this.#database = database;
     this.#log = log;
     this.#now = now;
-    this.#timers = [
-      setInterval(() => void this.flush(), FLUSH_MS).unref(),
-      setInterval(() => void this.deleteOld(), DELETE_MS).unref(),
-    ];
+    this.#timer = setInterval(() => void this.flush(), FLUSH_MS).unref();
+    this.oldCounts = new Hourly(() => this.#deleteOld(), 'cannot delete old counts of refused requests', log);
   }
 
   /**
@@ -112,20 +104,16 @@ export class RefusalCounts implements AsyncDisposable {
     return this.#writing;
   }
 
-  /** Deletes counts that are older than 7 days. */
-  async deleteOld(): Promise<void> {
-    const before = Math.floor((this.#now() - KEEP_MS) / MINUTE_MS);
-    try {
-      await this.#database.background.deleteFrom('refusals').where('minute', '<', before).execute();
-    } catch (error) {
-      this.#log.warn('cannot delete old counts of refused requests; will retry', { error: loggable(error) });
-    }
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer);
+    clearInterval(this.#timer);
+    await this.oldCounts[Symbol.asyncDispose]();
     await this.#writing;
     await this.flush();
+  }
+
+  async #deleteOld(): Promise<void> {
+    const before = Math.floor((this.#now() - KEEP_MS) / MINUTE_MS);
+    await this.#database.background.deleteFrom('refusals').where('minute', '<', before).execute();
   }
 
   #startMinute(minute: number): void {
@@ -240,15 +228,7 @@ export interface RefusalFilter {
  * `refusals_kinds`, and the messages of what it returns.
  */
 export async function readRefusals({ reports }: Database, filter: RefusalFilter): Promise<Refusal[]> {
-  const { rows } = await sql<{
-    account_id: string;
-    key_id: string;
-    code: string;
-    param: string;
-    total: number;
-    last_at: number;
-    message: string;
-  }>`
+  const { rows } = await sql<Omit<Row, 'minute' | 'count'> & { total: number }>`
     select kinds.account_id, kinds.key_id, kinds.code, kinds.param, total, kinds.last_at, message from (
       select account_id, key_id, code, param,
         cast(sum(count) as bigint) as total, max(last_at) as last_at, max(minute) as minute

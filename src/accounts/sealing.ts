@@ -19,32 +19,21 @@ export class Sealing {
   }
 
   of(accountId: string): Sealer {
-    return new AccountSealer(this.#keys, accountId);
-  }
-}
-
-class AccountSealer implements Sealer {
-  readonly #keys: readonly SecretKey[];
-  readonly #accountId: string;
-
-  constructor(keys: readonly SecretKey[], accountId: string) {
-    this.#keys = keys;
-    this.#accountId = accountId;
-  }
-
-  seal(text: string): string {
-    const [key] = this.#keys;
-    if (key === undefined) throw new Error('no key to seal with');
-    return key.id + encryptWith(key, text, this.#accountId).toString('base64url');
-  }
-
-  open(sealed: string): string | null {
-    const key = this.#keys.find(({ id }) => sealed.startsWith(id));
-    if (key === undefined) return null;
-    try {
-      return decryptWith(key, Buffer.from(sealed.slice(ID_LENGTH), 'base64url'), this.#accountId);
-    } catch {
-      return null;
-    }
+    return {
+      seal: (text) => {
+        const [key] = this.#keys;
+        if (key === undefined) throw new Error('no key to seal with');
+        return key.id + encryptWith(key, text, accountId).toString('base64url');
+      },
+      open: (sealed) => {
+        const key = this.#keys.find(({ id }) => sealed.startsWith(id));
+        if (key === undefined) return null;
+        try {
+          return decryptWith(key, Buffer.from(sealed.slice(ID_LENGTH), 'base64url'), accountId);
+        } catch {
+          return null;
+        }
+      },
+    };
   }
 }

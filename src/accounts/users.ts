@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import type { Selectable, Transaction } from 'kysely';
+import type { Selectable } from 'kysely';
 import type { Database } from '../database/database.ts';
-import type { MemberRole, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema, Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import { getAccount, lockAccount, type AccountRow } from './accounts.ts';
 import { appendAudit, type Actor } from './audit.ts';
@@ -83,16 +83,16 @@ export async function listUsers(database: Database, page: PageQuery = {}): Promi
  */
 export async function deleteUser(database: Database, id: string, by: Actor): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
-    await refuseLastOperator(database, transaction, id);
+    await refuseLastOperator(transaction, id);
     // Locks the user before the accounts, as `setMember` does, to avoid deadlocks.
     const user = await transaction
       .selectFrom('users')
       .select('id')
       .where('id', '=', id)
-      .$if(database.location.kind === 'postgres', (query) => query.forUpdate())
+      .forUpdate()
       .executeTakeFirst();
     if (user === undefined) throw noSuchUser();
-    await refuseOwnersOfMembers(database, transaction, id);
+    await refuseOwnersOfMembers(transaction, id);
     const memberships = await transaction
       .deleteFrom('memberships')
       .where('user_id', '=', id)
@@ -100,7 +100,7 @@ export async function deleteUser(database: Database, id: string, by: Actor): Pro
       .execute();
     await transaction.deleteFrom('users').where('id', '=', id).execute();
     const subject = `user:${id}`;
-    await revokeOrphanedPlaygroundKeys(database, transaction, subject, by);
+    await revokeOrphanedPlaygroundKeys(transaction, subject, by);
     for (const { account_id: accountId } of memberships) {
       await appendAudit(transaction, by, { action: 'member.remove', subject, accountId });
     }
@@ -131,9 +131,9 @@ export async function setMember(
       .selectAll()
       .where('id', '=', userId)
       // Prevents deletion until the transaction ends, without blocking other readers.
-      .$if(database.location.kind === 'postgres', (query) => query.forShare())
+      .forShare()
       .executeTakeFirst();
-    await lockAccount(database, transaction, accountId);
+    await lockAccount(transaction, accountId);
     if (!mayAdd && !(await isMember(transaction, accountId, userId))) throw notInAccount();
     if (user === undefined) throw noSuchUser();
     if (role !== 'owner') await refuseLastOwner(transaction, accountId, userId);
@@ -148,7 +148,7 @@ export async function setMember(
  * not of this one.
  */
 export async function refuseOneAccountTooMany(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   accountId: string,
   userId: string,
 ): Promise<void> {
@@ -167,7 +167,7 @@ export async function refuseOneAccountTooMany(
 
 /** Like `setMember`, in a transaction of the caller and without its checks. Returns when the user became a member. */
 export async function putMember(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   { accountId, userId, role }: Omit<NewMember, 'mayAdd'>,
   by: Actor,
 ): Promise<number> {
@@ -193,7 +193,7 @@ export async function removeMember(
   by: Actor,
 ): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
-    await lockAccount(database, transaction, accountId);
+    await lockAccount(transaction, accountId);
     await refuseLastOwner(transaction, accountId, userId);
     const { numDeletedRows } = await transaction
       .deleteFrom('memberships')
@@ -203,7 +203,7 @@ export async function removeMember(
     if (numDeletedRows === 0n) {
       throw notInAccount();
     }
-    await revokeOrphanedPlaygroundKeys(database, transaction, `user:${userId}`, by);
+    await revokeOrphanedPlaygroundKeys(transaction, `user:${userId}`, by);
     await appendAudit(transaction, by, { action: 'member.remove', subject: `user:${userId}`, accountId });
   });
 }
@@ -292,11 +292,7 @@ export function isEmail(text: string): boolean {
 }
 
 /** Rejects with a `ServiceError` `last_owner` if the user is the only owner of the account, which must be locked. */
-async function refuseLastOwner(
-  transaction: Transaction<Schema>,
-  accountId: string,
-  userId: string,
-): Promise<void> {
+async function refuseLastOwner(transaction: Transaction, accountId: string, userId: string): Promise<void> {
   const owners = await transaction
     .selectFrom('memberships')
     .select('user_id')
@@ -315,11 +311,7 @@ async function refuseLastOwner(
  * Rejects with `last_owner` if the user is the last owner of an account with other members. An account without members
  * needs no owner: operators can invite one.
  */
-async function refuseOwnersOfMembers(
-  database: Database,
-  transaction: Transaction<Schema>,
-  userId: string,
-): Promise<void> {
+async function refuseOwnersOfMembers(transaction: Transaction, userId: string): Promise<void> {
   const owned = await transaction
     .selectFrom('memberships')
     .select('account_id')
@@ -329,7 +321,7 @@ async function refuseOwnersOfMembers(
     .orderBy('account_id')
     .execute();
   for (const { account_id: accountId } of owned) {
-    await lockAccount(database, transaction, accountId);
+    await lockAccount(transaction, accountId);
     const other = await transaction
       .selectFrom('memberships')
       .select('user_id')
@@ -340,11 +332,7 @@ async function refuseOwnersOfMembers(
   }
 }
 
-async function isMember(
-  transaction: Transaction<Schema>,
-  accountId: string,
-  userId: string,
-): Promise<boolean> {
+async function isMember(transaction: Transaction, accountId: string, userId: string): Promise<boolean> {
   const row = await transaction
     .selectFrom('memberships')
     .select('role')
@@ -380,7 +368,7 @@ export async function setOperator(
   by: Actor,
 ): Promise<void> {
   await database.kysely.transaction().execute(async (transaction) => {
-    if (!operator) await refuseLastOperator(database, transaction, userId);
+    if (!operator) await refuseLastOperator(transaction, userId);
     const wanted = operator ? 1 : 0;
     const changed = await transaction
       .updateTable('users')
@@ -395,7 +383,7 @@ export async function setOperator(
       throw new ServiceError('not_found', 'This user does not exist.', { param: 'id' });
     }
     if (operator && changed.email_verified === 0 && !allowUnverified) throw emailNotVerified();
-    if (!operator) await revokeOrphanedPlaygroundKeys(database, transaction, `user:${userId}`, by);
+    if (!operator) await revokeOrphanedPlaygroundKeys(transaction, `user:${userId}`, by);
     await appendAudit(transaction, by, {
       action: operator ? 'user.make_operator' : 'user.unmake_operator',
       subject: `user:${userId}`,
@@ -412,18 +400,14 @@ function emailNotVerified(): ServiceError {
 }
 
 /** Rejects with a `ServiceError` `last_operator` if the user is the only operator. */
-async function refuseLastOperator(
-  { location }: Database,
-  transaction: Transaction<Schema>,
-  userId: string,
-): Promise<void> {
+async function refuseLastOperator(transaction: Transaction, userId: string): Promise<void> {
   const operators = await transaction
     .selectFrom('users')
     .select('id')
     .where('operator', '=', 1)
     .orderBy('id')
     // Locks the rows, so that the second of two concurrent removals waits and sees that only one operator is left.
-    .$if(location.kind === 'postgres', (query) => query.forUpdate())
+    .forUpdate()
     .execute();
   if (operators.length !== 1 || operators[0]?.id !== userId) return;
   throw new ServiceError(

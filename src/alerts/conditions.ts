@@ -1,18 +1,11 @@
 import { hostname } from 'node:os';
 import type { LedgerHealth } from '../accounts/ledger/ledger.ts';
 import type { AlertsConfig } from '../config/alerts.ts';
+import type { BackupStatus } from '../database/scheduled-backups.ts';
 import type { ReplicaOverview } from '../routing/served-model.ts';
 import type { Findings } from './finder.ts';
 import type { ErrorCount } from './traffic.ts';
 import { conditionOf, type Condition } from './types.ts';
-
-/** The state of scheduled backups. Times are Unix milliseconds. */
-interface BackupStatus {
-  everyHours: number;
-  lastAt: number | null;
-  failedAt: number | null;
-  reason: string | null;
-}
 
 /** What an instance sees of itself. */
 export interface Observation {
@@ -27,7 +20,7 @@ export interface Observation {
   replicas: readonly ReplicaView[];
   ledger: LedgerHealth;
   /** Null: no backups are scheduled. */
-  backup: BackupStatus | null;
+  backup: Omit<BackupStatus, 'keep'> | null;
   errors: readonly ErrorCount[];
 }
 

@@ -1,11 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { sql, type Kysely, type RawBuilder, type Transaction } from 'kysely';
+import { sql, type Kysely, type RawBuilder, type Selectable } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
-import { UUID } from '../accounts/bounds.ts';
-import { invalidCursor, pageLimit, pageOf, type Page, type PageQuery } from '../accounts/page.ts';
+import { readNewest, type Page, type PageQuery } from '../accounts/page.ts';
 import { ALERT_TYPES } from '../config/alerts.ts';
 import type { Database } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Schema, Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import { isAlertType, treatmentOf, type Condition } from './types.ts';
 
@@ -24,10 +23,10 @@ export const RESOLVE_MS = 60_000;
  * How long a message belongs to the instance that claimed it, in milliseconds. The instance renews this with each check
  * while it sends. After that, another instance sends it.
  */
-export const LEASE_MS = 120_000;
+export const CLAIM_MS = 120_000;
 
-export type MessageEvent = 'firing' | 'resolved';
-type MessageState = 'pending' | 'sent' | 'failed' | 'silenced';
+export type MessageEvent = Selectable<Schema['alert_messages']>['event'];
+type MessageState = Selectable<Schema['alert_messages']>['state'];
 
 /** An alert as messages describe it. Times are Unix milliseconds. */
 export interface Alert {
@@ -118,7 +117,7 @@ export interface SentOutage {
 
 type NewAlert = Omit<Alert, 'firedAt' | 'resolvedAt'> & { firedAt: number | RawBuilder<number> };
 
-type Executor = Kysely<Schema> | Transaction<Schema>;
+type Executor = Kysely<Schema> | Transaction;
 
 /**
  * The alerts of all instances, and the outbox of their messages. Times are those of the database, because the clocks of
@@ -182,19 +181,20 @@ export class AlertStore {
     return rows.map(({ channel }) => channel);
   }
 
-  /** Claims the message of a channel that is due first, for `LEASE_MS`; null: none is due. */
+  /** Claims the message of a channel that is due first, for `CLAIM_MS`; null: none is due. */
   async claim(channel: string): Promise<ClaimedMessage | null> {
-    const { background, location } = this.#database;
+    const { background } = this.#database;
     const due = this.#due()
       .select('message.id')
       .where('message.channel', '=', channel)
       .orderBy('message.next_at')
       .orderBy('message.id')
       .limit(1)
-      .$if(location.kind === 'postgres', (query) => query.forUpdate().skipLocked());
+      .forUpdate()
+      .skipLocked();
     const claimed = await background
       .updateTable('alert_messages')
-      .set({ attempts: sql`attempts + 1`, next_at: this.#time(LEASE_MS) })
+      .set({ attempts: sql`attempts + 1`, next_at: this.#time(CLAIM_MS) })
       .where('id', 'in', due)
       .returning(['id', 'event', 'attempts', 'alert_id'])
       .executeTakeFirst();
@@ -208,11 +208,11 @@ export class AlertStore {
     return { id, event, channel, attempts, alert: alertOf(row) };
   }
 
-  /** Keeps a claimed message for another `LEASE_MS`, unless another instance has claimed it since. */
+  /** Keeps a claimed message for another `CLAIM_MS`, unless another instance has claimed it since. */
   async renew({ id, attempts }: Pick<ClaimedMessage, 'id' | 'attempts'>): Promise<void> {
     await this.#database.background
       .updateTable('alert_messages')
-      .set({ next_at: this.#time(LEASE_MS) })
+      .set({ next_at: this.#time(CLAIM_MS) })
       .where('id', '=', id)
       .where('attempts', '=', attempts)
       .where('state', '=', 'pending')
@@ -258,17 +258,7 @@ export class AlertStore {
   /** Returns a page of alerts, newest first. Rejects with `invalid_value` (param `limit` or `cursor`). */
   async list(page: PageQuery = {}): Promise<Page<ListedAlert>> {
     const { kysely } = this.#database;
-    const limit = pageLimit(page);
-    const before = page.cursor ?? null;
-    if (before !== null && !UUID.test(before)) throw invalidCursor();
-    const rows = await kysely
-      .selectFrom('alerts')
-      .selectAll()
-      .$if(before !== null, (query) => query.where('id', '<', before ?? ''))
-      .orderBy('id', 'desc')
-      .limit(limit + 1)
-      .execute();
-    const { items, nextCursor } = pageOf(rows, limit, ({ id }) => id);
+    const { items, nextCursor } = await readNewest(kysely.selectFrom('alerts').selectAll(), page);
     if (items.length === 0) return { items: [], nextCursor };
     const messages = await kysely
       .selectFrom('alert_messages')
@@ -302,15 +292,6 @@ export class AlertStore {
       }),
       nextCursor,
     };
-  }
-
-  async countFiring(): Promise<number> {
-    const { count } = await this.#database.kysely
-      .selectFrom('alerts')
-      .select((select) => select.fn.countAll<number>().as('count'))
-      .where('resolved_at', 'is', null)
-      .executeTakeFirstOrThrow();
-    return count;
   }
 
   /** Returns the silences whose time is not over, those that end first first. */
@@ -385,14 +366,14 @@ export class AlertStore {
       .execute();
   }
 
-  async #touch(transaction: Transaction<Schema>, ids: readonly string[]): Promise<void> {
+  async #touch(transaction: Transaction, ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
     await transaction.updateTable('alerts').set({ seen_at: this.#time() }).where('id', 'in', ids).execute();
   }
 
   /** Returns the ID of the new alert; null: another instance has fired it, or it fires only once. */
   async #fire(
-    transaction: Transaction<Schema>,
+    transaction: Transaction,
     { key, type, title, text }: Condition,
     channels: readonly string[],
   ): Promise<string | null> {
@@ -407,7 +388,7 @@ export class AlertStore {
    * Inserts an alert that fired without the database, with its messages. It does not depend on other alerts about the same
    * condition, because it was sent and must be resolved.
    */
-  async #adopt(transaction: Transaction<Schema>, { alert, messages }: SentOutage): Promise<void> {
+  async #adopt(transaction: Transaction, { alert, messages }: SentOutage): Promise<void> {
     // It was inserted before, if the instance ended after that.
     const isNew = await this.#insert(transaction, alert, freeKey(alert));
     if (!isNew || messages.length === 0) return;
@@ -432,7 +413,7 @@ export class AlertStore {
 
   /** Returns false if the alert, or another one with the same `dedupeKey`, was inserted before. */
   async #insert(
-    transaction: Transaction<Schema>,
+    transaction: Transaction,
     { id, condition, type, title, text, firedAt }: NewAlert,
     dedupeKey: string,
   ): Promise<boolean> {
@@ -455,7 +436,7 @@ export class AlertStore {
   }
 
   /** Resolves the alerts whose condition no instance has found for `RESOLVE_MS`. Returns their IDs. */
-  async #resolveUnseen(transaction: Transaction<Schema>): Promise<string[]> {
+  async #resolveUnseen(transaction: Transaction): Promise<string[]> {
     const resolved = await transaction
       .updateTable('alerts')
       .set({ resolved_at: this.#time() })
@@ -500,7 +481,7 @@ export class AlertStore {
   }
 
   async #queue(
-    transaction: Transaction<Schema>,
+    transaction: Transaction,
     alertId: string,
     event: MessageEvent,
     channels: readonly string[],
@@ -600,15 +581,7 @@ function freeKey({ id, condition }: Pick<Alert, 'id' | 'condition'>): string {
 }
 
 /** Whether a silence of its alert holds a message back. */
-function isHeldBySilence({
-  event,
-  state,
-  attempts,
-}: {
-  event: MessageEvent;
-  state: MessageState;
-  attempts: number;
-}): boolean {
+function isHeldBySilence({ event, state, attempts }: Selectable<Schema['alert_messages']>): boolean {
   return event === 'firing' && state === 'pending' && attempts === 0;
 }
 
@@ -640,15 +613,7 @@ async function targetOf(executor: Executor, { type, alertId }: SilenceTarget): P
   return row.condition;
 }
 
-function alertOf(row: {
-  id: string;
-  condition: string;
-  type: string;
-  title: string;
-  body: string;
-  fired_at: number;
-  resolved_at: number | null;
-}): Alert {
+function alertOf(row: Selectable<Schema['alerts']>): Alert {
   const { id, condition, type, title, body: text, fired_at: firedAt, resolved_at: resolvedAt } = row;
   return { id, condition, type, title, text, firedAt, resolvedAt };
 }

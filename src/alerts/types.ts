@@ -74,7 +74,7 @@ const ROWS = {
       replica.includes(model)
         ? `The replica ${replica} is down`
         : `The replica ${replica} of ${model} is down`,
-    text: ({ reason }) => `Reason: ${oneLine(reason)}. The Engines page shows the state of all replicas.`,
+    text: ({ reason }) => `Reason: ${oneLine(reason)}. The Operations page shows the state of all replicas.`,
   }),
   engine_crashed: row<{ model: string; host: string; reason: string }>({
     severity: 'warning',

@@ -28,8 +28,7 @@ import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice accounts …`: changes the database directly. A running service applies the changes within a second. */
-export function register(program: Command): void {
-  const accounts = program.command('accounts').description('Create, list, suspend and close accounts.');
+export function register(accounts: Command): void {
   accounts
     .command('create')
     .description('Create an account and print its ID.')
@@ -105,14 +104,13 @@ async function list(flags: { json?: true }): Promise<void> {
   const accounts = await Array.fromAsync(everyItem((page) => listAccounts(database, page)));
   if (flags.json) return printJson(accounts.map(accountJson));
   printTable(
-    ['ID', 'NAME', 'PLAN', 'STATUS', 'CREATED'],
-    accounts.map(({ id, name, plan, limits, status, created_at: createdAt }) => [
-      id,
-      name,
-      `${plan ?? '(default)'}${limits === null ? '' : ', own limits'}`,
-      status,
-      shortTime(createdAt),
-    ]),
+    accounts.map(({ id, name, plan, limits, status, created_at: createdAt }) => ({
+      ID: id,
+      NAME: name,
+      PLAN: `${plan ?? '(default)'}${limits === null ? '' : ', own limits'}`,
+      STATUS: status,
+      CREATED: shortTime(createdAt),
+    })),
   );
 }
 

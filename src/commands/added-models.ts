@@ -145,17 +145,17 @@ export async function listAdded(json: boolean): Promise<void> {
   if (json) return printJson([...rows, ...foreign.map(({ id, node }) => ({ id, instance: node }))]);
   if (rows.length + foreign.length === 0)
     return note(`No models added yet. Add one: ${PROGRAM} models add <model>`);
-  printTable(
-    ['ID', 'LOADED', 'PROMPT', 'CACHED', 'COMPLETION', 'SOURCE'],
-    [
-      ...rows.map(({ id, fault, loaded, prompt, input_cache_read: cached, completion, source }) =>
-        fault === null
-          ? [id, loaded === null ? '-' : loaded ? 'yes' : 'no', prompt, cached ?? prompt, completion, source]
-          : [id, 'invalid', '-', '-', '-', '-'],
-      ),
-      ...foreign.map(({ id }) => [id, 'elsewhere', '-', '-', '-', '-']),
-    ],
-  );
+  const unknown = { PROMPT: '-', CACHED: '-', COMPLETION: '-', SOURCE: '-' };
+  printTable([
+    ...rows.map(({ id, fault, loaded, prompt, input_cache_read: cached, completion, source }) => ({
+      ID: id,
+      LOADED: fault !== null ? 'invalid' : loaded === null ? '-' : loaded ? 'yes' : 'no',
+      ...(fault === null
+        ? { PROMPT: prompt, CACHED: cached ?? prompt, COMPLETION: completion, SOURCE: source }
+        : unknown),
+    })),
+    ...foreign.map(({ id }) => ({ ID: id, LOADED: 'elsewhere', ...unknown })),
+  ]);
   for (const { id, fault } of rows)
     if (fault !== null) note(`${id} is not served: ${fault}. Remove it: ${PROGRAM} models remove ${id}`);
   for (const { id, node } of foreign)

@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { recordAudit } from '../accounts/audit.ts';
-import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { sendTest } from '../alerts/alerts.ts';
 import { Channels } from '../alerts/channels.ts';
 import { AlertStore, type SilenceTarget } from '../alerts/store.ts';
@@ -12,20 +11,14 @@ import { SILENT } from '../support/log.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { commandLineActor, loadPublicUrl, openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
-import { wholeNumber } from './whole-number.ts';
+import { limitOption, wholeNumber } from './whole-number.ts';
 
 /** `sluice alerts …`: reads and changes the database directly, with or without a running service. */
-export function register(program: Command): void {
-  const alerts = program.command('alerts').description('List and silence alerts, and send a test message.');
+export function register(alerts: Command): void {
   alerts
     .command('list')
     .description('List alerts, newest first.')
-    .option(
-      '--limit <count>',
-      `maximum number of alerts, up to ${MAX_PAGE}`,
-      wholeNumber(1, MAX_PAGE),
-      DEFAULT_PAGE,
-    )
+    .addOption(limitOption('alerts'))
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} alerts list`)
     .action(list);
@@ -57,15 +50,14 @@ async function list({ limit, json }: { limit: number; json?: true }): Promise<vo
   if (json) return printJson(items.map(alertJson));
   if (items.length === 0) return note('No alerts yet.');
   printTable(
-    ['ID', 'FIRED', 'RESOLVED', 'TYPE', 'SENT', 'TITLE'],
-    items.map(({ id, firedAt, resolvedAt, type, messages, title }) => [
-      id,
-      shortTime(firedAt),
-      shortTime(resolvedAt),
-      type,
-      `${messages.filter(({ state }) => state === 'sent').length}/${messages.length}`,
-      title,
-    ]),
+    items.map(({ id, firedAt, resolvedAt, type, messages, title }) => ({
+      ID: id,
+      FIRED: shortTime(firedAt),
+      RESOLVED: shortTime(resolvedAt),
+      TYPE: type,
+      SENT: `${messages.filter(({ state }) => state === 'sent').length}/${messages.length}`,
+      TITLE: title,
+    })),
   );
 }
 
@@ -87,12 +79,11 @@ async function test(): Promise<void> {
   await recordAudit(database, commandLineActor(), { action: 'alert.test', subject: 'alerts' });
   const results = await sendTest(channels);
   printTable(
-    ['CHANNEL', 'TARGET', 'RESULT'],
-    results.map(({ channel, target, error, durationMs }) => [
-      channel,
-      target,
-      error ?? `sent in ${durationMs} ms`,
-    ]),
+    results.map(({ channel, target, error, durationMs }) => ({
+      CHANNEL: channel,
+      TARGET: target,
+      RESULT: error ?? `sent in ${durationMs} ms`,
+    })),
   );
   if (results.some(({ error }) => error !== null)) process.exitCode = 1;
 }

@@ -1,27 +1,19 @@
 import type { Command } from 'commander';
 import { listAudit, type AuditRow } from '../accounts/audit.ts';
-import { DEFAULT_PAGE, MAX_PAGE } from '../accounts/bounds.ts';
 import { everyItem } from '../accounts/page.ts';
 import { auditJson } from '../http/api/json.ts';
 import { openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
-import { wholeNumber } from './whole-number.ts';
+import { limitOption } from './whole-number.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice audit list`: prints the audit log. */
-export function register(program: Command): void {
-  program
-    .command('audit')
-    .description('Show who changed accounts, keys, plans, users and models.')
+export function register(audit: Command): void {
+  audit
     .command('list')
     .description('List changes, newest first.')
     .option('--account <account>', 'only changes to this account and its keys')
-    .option(
-      '--limit <count>',
-      `maximum number of entries, up to ${MAX_PAGE}`,
-      wholeNumber(1, MAX_PAGE),
-      DEFAULT_PAGE,
-    )
+    .addOption(limitOption('entries'))
     .option('--json', 'print a JSON array, with ISO 8601 times')
     .addHelpText('after', `\nExample:\n  $ ${PROGRAM} audit list --account default`)
     .action(list);
@@ -41,14 +33,13 @@ async function list(flags: { account?: string; limit: number; json?: true }): Pr
   if (flags.json) return printJson(items.map(auditJson));
   if (items.length === 0) return note(account === undefined ? 'No changes yet.' : 'No matching changes.');
   printTable(
-    ['AT', 'ACTOR', 'IP', 'ACTION', 'SUBJECT', 'DETAIL'],
-    items.map(({ at, actor, ip, action, subject, detail }) => [
-      shortTime(at),
-      actor,
-      ip ?? '-',
-      action,
-      subject,
-      detail,
-    ]),
+    items.map(({ at, actor, ip, action, subject, detail }) => ({
+      AT: shortTime(at),
+      ACTOR: actor,
+      IP: ip ?? '-',
+      ACTION: action,
+      SUBJECT: subject,
+      DETAIL: detail,
+    })),
   );
 }

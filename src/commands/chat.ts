@@ -35,9 +35,8 @@ interface ChatFlags {
 }
 
 /** `sluice chat`: a conversation with a model in the terminal, or one question. */
-export function register(program: Command): void {
-  const command = program
-    .command('chat')
+export function register(command: Command): void {
+  command
     .description(
       'Chat with a model in the terminal, or ask one question. Uses the running service, or starts one until the chat ends.',
     )

@@ -8,14 +8,11 @@ import { note, print } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice config check|print`: checks or prints the settings without starting the service. */
-export function register(program: Command): void {
-  const config = program
-    .command('config')
-    .description('Check or print the configuration.')
-    .addHelpText(
-      'after',
-      `\ndocs/configuration.md lists the fields of the file.\n\nExample:\n  $ ${PROGRAM} config check sluice.yaml`,
-    );
+export function register(config: Command): void {
+  config.addHelpText(
+    'after',
+    `\ndocs/configuration.md lists the fields of the file.\n\nExample:\n  $ ${PROGRAM} config check sluice.yaml`,
+  );
   config
     .command('check')
     .description(

@@ -12,8 +12,7 @@ import { bar, Terminal } from './progress-bar.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice database …`: migrates, copies or restores the database. Only `restore` needs the service to be stopped. */
-export function register(program: Command): void {
-  const database = program.command('database').description('Migrate, back up or restore the database.');
+export function register(database: Command): void {
   database
     .command('migrate')
     .description(

@@ -41,10 +41,8 @@ import { isSluice } from './port.ts';
 import { messageOf } from '../support/thrown.ts';
 
 /** `sluice doctor`: checks the machine and the configuration, and suggests fixes. Changes nothing. */
-export function register(program: Command): void {
-  program
-    .command('doctor')
-    .description('Check this machine and the configuration, and suggest fixes.')
+export function register(command: Command): void {
+  command
     .option('--json', 'print a JSON array of {"subject","status","found","advice"}')
     .addHelpText(
       'after',

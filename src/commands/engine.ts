@@ -23,26 +23,8 @@ export interface ServeFlags {
 }
 
 /** `sluice engine llama`: runs one engine as a replica for a service on this or another machine. */
-export function register(program: Command): void {
-  const engine = program
-    .command('engine')
-    .description('Run one engine as a replica for a service on this or another machine.');
-  registerLlama(engine);
-}
-
-interface LlamaFlags {
-  file: string;
-  slots?: number;
-  contextTokens?: number;
-  threads?: number;
-  kvCache?: KvCache;
-  gpuLayers: number | 'auto';
-  conversationCacheBytes?: number;
-  conversationCacheDirectory?: string;
-}
-
-function registerLlama(parent: Command): void {
-  const command = parent
+export function register(engine: Command): void {
+  const command = engine
     .command('llama')
     .description('Serve a GGUF model with llama.cpp.')
     .requiredOption('--file <path>', 'GGUF file')
@@ -84,6 +66,17 @@ function registerLlama(parent: Command): void {
     });
     await serve(engine, flags);
   });
+}
+
+interface LlamaFlags {
+  file: string;
+  slots?: number;
+  contextTokens?: number;
+  threads?: number;
+  kvCache?: KvCache;
+  gpuLayers: number | 'auto';
+  conversationCacheBytes?: number;
+  conversationCacheDirectory?: string;
 }
 
 /** Maximum time of a save or load of a conversation on a slow disk, in milliseconds. */

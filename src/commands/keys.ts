@@ -33,8 +33,7 @@ import { note, print, printJson, printTable, shortTime } from './output.ts';
 const KEY_LIMITS_HELP = `\nThe limits of a key apply in addition to those of its account and plan.\n${LIMITS_HELP}`;
 
 /** `sluice keys …`: changes the database directly. A running service applies the changes within a second. */
-export function register(program: Command): void {
-  const keys = program.command('keys').description('Create, list, update, rotate and revoke API keys.');
+export function register(keys: Command): void {
   const createCommand = keys
     .command('create')
     .description('Create a key and print it. It cannot be shown again.')
@@ -173,20 +172,19 @@ async function list(flags: { account?: string; tag?: string; json?: true }): Pro
     note(`No API keys yet. Create one: ${PROGRAM} keys create --name <name>`);
   } else {
     printTable(
-      ['ID', 'ACCOUNT', 'NAME', 'KIND', 'KEY', 'STATUS', 'CREATED', 'EXPIRES', 'LAST USED', 'CLIENT', 'TAGS'],
-      keys.map((key) => [
-        key.id,
-        key.account_id,
-        key.name,
-        key.kind,
-        `${key.prefix}…${key.last_four}`,
-        keyStatus(key, now),
-        shortTime(key.created_at),
-        shortTime(key.expires_at),
-        shortTime(key.last_used_at),
-        key.last_used_client ?? '-',
-        readTags(key.tags).join(', '),
-      ]),
+      keys.map((key) => ({
+        ID: key.id,
+        ACCOUNT: key.account_id,
+        NAME: key.name,
+        KIND: key.kind,
+        KEY: `${key.prefix}…${key.last_four}`,
+        STATUS: keyStatus(key, now),
+        CREATED: shortTime(key.created_at),
+        EXPIRES: shortTime(key.expires_at),
+        'LAST USED': shortTime(key.last_used_at),
+        CLIENT: key.last_used_client ?? '-',
+        TAGS: readTags(key.tags).join(', '),
+      })),
     );
   }
 }

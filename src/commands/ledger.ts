@@ -14,10 +14,8 @@ import { wholeNumber } from './whole-number.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice ledger export`: streams the rows of the ledger. */
-export function register(program: Command): void {
-  program
-    .command('ledger')
-    .description('Export the request ledger.')
+export function register(ledger: Command): void {
+  ledger
     .command('export')
     .description('Print one line per request, oldest first. Prompts and completions are not stored.')
     .option(

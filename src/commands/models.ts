@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { availableMemory, planMemory, totalBytes } from '../models/memory.ts';
+import { availableMemory } from '../models/memory.ts';
 import { loadConfig } from '../config/load.ts';
 import { ServiceError } from '../core/errors.ts';
 import { modelNamed } from '../support/nearest.ts';
-import { CATALOG, plannedModel, type CatalogModel } from '../models/catalog.ts';
+import { CATALOG, type CatalogModel } from '../models/catalog.ts';
 import { PullError } from '../models/errors.ts';
 import { describeSource } from '../models/source.ts';
 import type { LocalModel, ModelStore } from '../models/store.ts';
@@ -13,14 +13,12 @@ import { note, print, printJson, printTable } from './output.ts';
 import { download, MODEL_NAMES, openBar, openStore } from './download.ts';
 import { interruptible } from './interruptible.ts';
 import { formatBytes } from './progress-bar.ts';
+import { catalogMemory } from '../serving/memory-fit.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { wholeNumber } from './whole-number.ts';
 
 /** `sluice models …`: manages model files and added models in the data directory, with or without a running service. */
-export function register(program: Command): void {
-  const models = program
-    .command('models')
-    .description('Add, list, load, unload and remove models, and manage their files.');
+export function register(models: Command): void {
   models
     .command('add')
     .description(
@@ -129,13 +127,14 @@ async function list(flags: { available?: true; added?: true; json?: true }): Pro
   } else if (models.length === 0) {
     note(`No models downloaded yet. Download one: ${PROGRAM} models pull <model>`);
   } else {
-    const rows = models.map((model) => [
-      model.id ?? '-',
-      formatBytes(model.sizeBytes),
-      model.source,
-      model.file,
-    ]);
-    printTable(['ID', 'SIZE', 'SOURCE', 'FILE'], rows);
+    printTable(
+      models.map(({ id, sizeBytes, source, file }) => ({
+        ID: id ?? '-',
+        SIZE: formatBytes(sizeBytes),
+        SOURCE: source,
+        FILE: file,
+      })),
+    );
   }
 }
 
@@ -145,30 +144,18 @@ function listCatalog(pulled: ReadonlySet<string | null>, json: boolean): void {
     return;
   }
   printTable(
-    [
-      'ID',
-      'SIZE',
-      'MEMORY',
-      'CONTEXT',
-      'QUANTIZATION',
-      'LICENSE',
-      'TOOLS',
-      'REASONING',
-      'DOWNLOADED',
-      'GOOD FOR',
-    ],
-    CATALOG.map((model) => [
-      model.id,
-      formatBytes(model.sizeBytes ?? model.sizeGb * 1e9),
-      `${memoryGb(model).toFixed(1)} GB`,
-      String(model.contextTokens),
-      model.quantization,
-      model.license,
-      model.tools ? 'yes' : '-',
-      model.reasoning ? 'yes' : '-',
-      pulled.has(model.id) ? 'yes' : '-',
-      model.summary,
-    ]),
+    CATALOG.map((model) => ({
+      ID: model.id,
+      SIZE: formatBytes(model.sizeBytes ?? model.sizeGb * 1e9),
+      MEMORY: `${memoryGb(model).toFixed(1)} GB`,
+      CONTEXT: String(model.contextTokens),
+      QUANTIZATION: model.quantization,
+      LICENSE: model.license,
+      TOOLS: model.tools ? 'yes' : '-',
+      REASONING: model.reasoning ? 'yes' : '-',
+      DOWNLOADED: pulled.has(model.id) ? 'yes' : '-',
+      'GOOD FOR': model.summary,
+    })),
   );
   note(
     '\nMEMORY is for the default slots and context on this machine. On a CPU, Q8_0 and Q4_0 files process prompts fastest.',
@@ -253,8 +240,7 @@ function asJson(model: LocalModel): Record<string, unknown> {
 
 /** Returns the memory that a model needs on this machine with the default slots and context, in GB (10^9 bytes). */
 function memoryGb(model: CatalogModel): number {
-  const machine = { availableBytes: availableMemory().bytes, gpu: false };
-  return totalBytes(planMemory(plannedModel(model), { slots: null, contextTokens: null }, machine)) / 1e9;
+  return catalogMemory(model, availableMemory().bytes) / 1e9;
 }
 
 function catalogJson(model: CatalogModel): Record<string, unknown> {

@@ -28,14 +28,15 @@ export function printable(text: string): string {
   return text.replaceAll(/[^\P{Cc}\n\t]/gu, '');
 }
 
-/** Writes a table with aligned columns to standard output. */
-export function printTable(headings: readonly string[], rows: readonly (readonly string[])[]): void {
-  const widths = headings.map((heading, column) =>
-    rows.reduce((width, row) => Math.max(width, row[column]?.length ?? 0), heading.length),
+/** Writes a table with aligned columns to standard output. A row has its cells by their headings. */
+export function printTable(rows: readonly Readonly<Record<string, string>>[]): void {
+  const headings = Object.keys(rows[0] ?? {});
+  const widths = headings.map((heading) =>
+    rows.reduce((width, row) => Math.max(width, row[heading]?.length ?? 0), heading.length),
   );
-  for (const row of [headings, ...rows]) {
+  for (const cells of [headings, ...rows.map((row) => Object.values(row))]) {
     print(
-      row
+      cells
         .map((cell, column) => cell.padEnd(widths[column] ?? 0))
         .join('  ')
         .trimEnd(),
@@ -45,14 +46,15 @@ export function printTable(headings: readonly string[], rows: readonly (readonly
 
 /**
  * Formats a line of CSV (RFC 4180), including its line end; null becomes an empty field, a list its names with spaces.
- * Texts that a spreadsheet would run as formulas begin with an apostrophe, as in the CSV files of the console.
+ * Texts have no control characters, as in `print`. Those that a spreadsheet would run as formulas begin with an apostrophe,
+ * as in the CSV files of the console.
  */
 export function csvLine(values: readonly (string | number | boolean | null | string[])[]): string {
   return `${values.map(csvField).join(',')}\n`;
 }
 
 function csvField(value: string | number | boolean | null | string[]): string {
-  const text = Array.isArray(value) ? value.join(' ') : String(value ?? '');
+  const text = printable(Array.isArray(value) ? value.join(' ') : String(value ?? ''));
   const isFormula = /^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text);
   const plain = isFormula ? `'${text}` : text;
   return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;

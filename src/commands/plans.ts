@@ -6,10 +6,8 @@ import { printJson, printTable } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice plans list`: lists the configured plans and the number of accounts on each. */
-export function register(program: Command): void {
-  program
-    .command('plans')
-    .description('List the plans and the number of accounts on each.')
+export function register(plans: Command): void {
+  plans
     .command('list')
     .description('List the plans, their limits and the number of accounts on each.')
     .option('--json', 'print a JSON array of {"default","name","accounts","limits","weight"}')
@@ -26,14 +24,14 @@ async function list(flags: { json?: true }): Promise<void> {
   const rows = await listPlanUsage(database, plans);
   if (flags.json) return printJson(rows.map(({ isDefault, ...row }) => ({ default: isDefault, ...row })));
   printTable(
-    ['PLAN', 'ACCOUNTS', 'WEIGHT', 'LIMITS'],
-    rows.map(({ name, isDefault, accounts, limits, weight }) => [
-      isDefault ? `${name} (default)` : name,
-      String(accounts),
-      weight === null ? '—' : String(weight),
-      limits === null
-        ? 'not in the configuration; requests of its accounts are refused'
-        : describeLimits(limits),
-    ]),
+    rows.map(({ name, isDefault, accounts, limits, weight }) => ({
+      PLAN: isDefault ? `${name} (default)` : name,
+      ACCOUNTS: String(accounts),
+      WEIGHT: weight === null ? '—' : String(weight),
+      LIMITS:
+        limits === null
+          ? 'not in the configuration; requests of its accounts are refused'
+          : describeLimits(limits),
+    })),
   );
 }

@@ -8,9 +8,8 @@ import { note, print, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice receipt`: shows one request in detail. */
-export function register(program: Command): void {
-  program
-    .command('receipt')
+export function register(command: Command): void {
+  command
     .description('Show one request in detail: its state, timing, cost and limits.')
     .argument('<id>', 'request ID, from the `x-request-id` header')
     .option('--json', 'print JSON')
@@ -150,12 +149,14 @@ function formatMs(duration: number | null): string {
 function printCost({ request, cost }: ReceiptJson): void {
   print('');
   if (request.state === 'open') return print('The request is still running. Nothing has been charged yet.');
+  const total = { what: 'total', tokens: '', usd_per_million: '', usd: request.cost_usd };
   printTable(
-    ['COST', 'TOKENS', 'USD PER MILLION', 'USD'],
-    [
-      ...cost.map((line) => [line.what, String(line.tokens), line.usd_per_million, line.usd]),
-      ['total', '', '', request.cost_usd],
-    ],
+    [...cost, total].map((line) => ({
+      COST: line.what,
+      TOKENS: String(line.tokens),
+      'USD PER MILLION': line.usd_per_million,
+      USD: line.usd,
+    })),
   );
 }
 
@@ -163,13 +164,12 @@ function printLimits({ request, limits }: ReceiptJson): void {
   print('');
   if (limits.length === 0) return print(`No limits applied (plan ${request.plan}).`);
   printTable(
-    [`LIMIT (PLAN ${request.plan})`, 'SET BY', 'MODEL', 'LIMIT', 'REMAINING'],
-    limits.map(({ limit, scope, model, bound, left }) => [
-      limit,
-      scope,
-      model ?? 'all',
-      String(bound),
-      String(left),
-    ]),
+    limits.map(({ limit, scope, model, bound, left }) => ({
+      [`LIMIT (PLAN ${request.plan})`]: limit,
+      'SET BY': scope,
+      MODEL: model ?? 'all',
+      LIMIT: String(bound),
+      REMAINING: String(left),
+    })),
   );
 }

@@ -11,10 +11,7 @@ import { commandLineActor, openConfiguredDatabase } from './open.ts';
 import { note, printJson, printTable, shortTime } from './output.ts';
 
 /** `sluice replicas …`: changes the database directly. A running service applies the changes within a second. */
-export function register(program: Command): void {
-  const replicas = program
-    .command('replicas')
-    .description('List the replicas of models, and take them out of service for maintenance.');
+export function register(replicas: Command): void {
   replicas
     .command('list')
     .description('List the replicas of all models, and whether they are drained.')
@@ -63,26 +60,19 @@ async function list(flags: { json?: true }): Promise<void> {
   await using database = await openConfiguredDatabase();
   const replicas = await everyReplica(database);
   const drained = await listDrainedReplicas(database);
-  const rows = replicas.map((each) => ({
-    ...each,
-    drainedAt: drained.find(({ model, server }) => model === each.model && server === each.server)?.drainedAt,
-  }));
-  if (flags.json) {
-    return printJson(
-      rows.map(({ drainedAt, ...row }) => ({
-        ...row,
-        drained_at: drainedAt === undefined ? null : iso(drainedAt),
-      })),
-    );
-  }
+  const rows = replicas.map((each) => {
+    const found = drained.find(({ model, server }) => model === each.model && server === each.server);
+    return { ...each, drainedAt: found?.drainedAt ?? null };
+  });
+  if (flags.json)
+    return printJson(rows.map(({ drainedAt, ...row }) => ({ ...row, drained_at: iso(drainedAt) })));
   printTable(
-    ['MODEL', 'NAME', 'SERVER', 'DRAINED SINCE'],
-    rows.map(({ model, name, server, drainedAt }) => [
-      model,
-      name,
-      server,
-      drainedAt === undefined ? '-' : shortTime(drainedAt),
-    ]),
+    rows.map(({ model, name, server, drainedAt }) => ({
+      MODEL: model,
+      NAME: name,
+      SERVER: server,
+      'DRAINED SINCE': shortTime(drainedAt),
+    })),
   );
 }
 
@@ -91,7 +81,9 @@ async function drain(model: string, replica: string): Promise<void> {
   const replicas = (await everyReplica(database)).filter((each) => each.model === model);
   const target = find(replicas, model, replica);
   await drainReplica(database, target, commandLineActor());
-  note(`Drained ${nameWithUrl(target)}. Running requests finish; the Engines page shows how many are left.`);
+  note(
+    `Drained ${nameWithUrl(target)}. Running requests finish; the Operations page shows how many are left.`,
+  );
   const drained = await listDrainedReplicas(database);
   const left = replicas.filter(
     ({ server }) => !drained.some((each) => each.model === model && each.server === server),

@@ -12,9 +12,8 @@ import { addSettings } from './settings.ts';
 import { firstRequest } from './welcome.ts';
 
 /** `sluice run`: downloads a model and serves it. */
-export function register(program: Command): void {
-  const command = program
-    .command('run')
+export function register(command: Command): void {
+  command
     .description(
       'Download a model and serve it. If a service is running on this data directory, the model is added to it; otherwise, this command starts a service.',
     )

@@ -8,8 +8,7 @@ import { configuredSecretKeys, openConfiguredDatabase } from './open.ts';
 import { note } from './output.ts';
 
 /** `sluice secrets rotate`: changes the key that encrypts secrets, with or without a running service. */
-export function register(program: Command): void {
-  const secrets = program.command('secrets').description('Change the key that encrypts secrets.');
+export function register(secrets: Command): void {
   secrets
     .command('rotate')
     .description(

@@ -2,6 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, unwatchFile, watchFile as pollFile } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { aborted } from 'node:util';
 import type { Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { HomeError, prepareHome } from '../config/home.ts';
@@ -28,10 +30,8 @@ import { welcome } from './welcome.ts';
 const REDRAW_MS = 100;
 
 /** `sluice serve`: runs the service until a signal stops it. */
-export function register(program: Command): void {
-  const command = program
-    .command('serve')
-    .description('Start the service.')
+export function register(command: Command): void {
+  command
     .addHelpText(
       'after',
       `
@@ -95,7 +95,7 @@ async function run(
   if (!stop.aborted) {
     log.info('ready', { url: service.url });
     console.log(await welcome(service, model));
-    await aborted(stop);
+    await aborted(stop, service);
   }
   await service.drain();
   return 0;
@@ -197,7 +197,7 @@ export async function waitUntilReady(
       return false;
     }
     display.draw(replicas);
-    await Promise.race([pause(REDRAW_MS), aborted(stop)]);
+    await pause(REDRAW_MS, undefined, { signal: stop }).catch(() => {});
   }
 }
 
@@ -252,15 +252,6 @@ async function explain(error: unknown): Promise<string> {
     return `${error.message}\nCheck SLUICE_HOST and SLUICE_PORT.`;
   }
   return error.stack ?? error.message;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 interface StartOutput {

@@ -6,9 +6,8 @@ import { note, print } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice setup-link`: prints the link that creates the first operator, with or without a running service. */
-export function register(program: Command): void {
-  addUrlOption(program.command('setup-link'))
-    .description('Print the setup link for the first operator.')
+export function register(command: Command): void {
+  addUrlOption(command)
     .addHelpText(
       'after',
       `

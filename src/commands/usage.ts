@@ -8,9 +8,8 @@ import { csvLine, note, printJson, printTable } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice usage`: prints usage from the roll-ups. */
-export function register(program: Command): void {
-  program
-    .command('usage')
+export function register(command: Command): void {
+  command
     .description('Show usage. Days are in UTC.')
     .option('--by <list>', `comma-separated list of ${USAGE_DIMENSIONS.join(', ')}`, 'day')
     .option('--from <day>', 'first day, such as 2026-11-21 (default: the first of this month)')
@@ -61,31 +60,23 @@ async function usage(flags: UsageFlags): Promise<void> {
     return { hour, day, model, key, account, client }[dimension] ?? '-';
   };
   printTable(
-    [...query.by.map((dimension) => dimension.toUpperCase()), ...HEADINGS],
-    rows.map((row) => [...query.by.map((dimension) => dimensionOf(row, dimension)), ...cells(row)]),
+    rows.map((row) => ({
+      ...Object.fromEntries(
+        query.by.map((dimension) => [dimension.toUpperCase(), dimensionOf(row, dimension)]),
+      ),
+      REQUESTS: `${row.requests}`,
+      ERRORS: `${row.errors + row.interrupted}`,
+      ABORTED: `${row.aborted}`,
+      PROMPT: `${row.prompt_tokens}`,
+      CACHED: `${row.cached_tokens}`,
+      MISSED: `${row.cache_miss_tokens}`,
+      COMPLETION: `${row.completion_tokens}`,
+      REASONING: `${row.reasoning_tokens}`,
+      USD: row.cost_usd,
+      'TTFT MS': `${row.ttft_ms?.p50 ?? '-'}`,
+      'TOKENS/S': `${row.tokens_per_second?.p50 ?? '-'}`,
+    })),
   );
-}
-
-const HEADINGS = [
-  'REQUESTS',
-  'ERRORS',
-  'ABORTED',
-  'PROMPT',
-  'CACHED',
-  'MISSED',
-  'COMPLETION',
-  'REASONING',
-  'USD',
-  'TTFT MS',
-  'TOKENS/S',
-];
-
-function cells(row: UsageJson): string[] {
-  const counts = [row.requests, row.errors + row.interrupted, row.aborted];
-  const prompt = [row.prompt_tokens, row.cached_tokens, row.cache_miss_tokens];
-  const completion = [row.completion_tokens, row.reasoning_tokens];
-  const medians = [row.ttft_ms, row.tokens_per_second].map((values) => values?.p50 ?? '-');
-  return [...counts, ...prompt, ...completion, row.cost_usd, ...medians].map(String);
 }
 
 function printCsv(rows: readonly UsageJson[]): void {

@@ -18,10 +18,7 @@ import { note, print, printJson, printTable, shortTime } from './output.ts';
 import { PROGRAM } from '../support/program-name.ts';
 
 /** `sluice users …`: changes the database directly, with or without a running service. */
-export function register(program: Command): void {
-  const users = program
-    .command('users')
-    .description('List users, manage operators and reset lost passwords.');
+export function register(users: Command): void {
   users
     .command('list')
     .description('List all users.')
@@ -64,16 +61,15 @@ async function list(flags: { json?: true }): Promise<void> {
   if (users.length === 0)
     return note(`No users yet. Run \`${PROGRAM} setup-link\` to create the first operator.`);
   printTable(
-    ['ID', 'NAME', 'EMAIL', 'VERIFIED', 'OPERATOR', 'TWO-FACTOR', 'CREATED'],
-    users.map((user) => [
-      user.id,
-      user.name,
-      user.email,
-      yesOrNo(user.email_verified),
-      yesOrNo(user.operator),
-      yesOrNo(user.two_factor),
-      shortTime(user.created_at),
-    ]),
+    users.map((user) => ({
+      ID: user.id,
+      NAME: user.name,
+      EMAIL: user.email,
+      VERIFIED: yesOrNo(user.email_verified),
+      OPERATOR: yesOrNo(user.operator),
+      'TWO-FACTOR': yesOrNo(user.two_factor),
+      CREATED: shortTime(user.created_at),
+    })),
   );
 }
 

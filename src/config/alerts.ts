@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { serverUrl, variableName } from './model.ts';
+import { section, serverUrl, variableName, whole } from './model.ts';
 
 /** The types of alerts. `alerts/types.ts` says what each means. */
 export const ALERT_TYPES = [
@@ -60,8 +60,9 @@ const webhook = z
     path: ['secretEnv'],
   });
 
-export const alertsSchema = z
-  .strictObject({
+export const alertsSchema = section(
+  'Alerts by email and webhook: see docs/alerts.md. Without recipients, alerts are only shown in the console.',
+  {
     email: z
       .array(z.email('expected an email address').max(254))
       .max(20)
@@ -92,50 +93,30 @@ export const alertsSchema = z
       .describe(
         'Share of the requests to a model, or to the whole service, that must fail for `error_rate`, 0.001 to 1. Only failures of the service count: status 500 and above.',
       ),
-    errorMinRequests: z
-      .int()
-      .min(1)
-      .max(1_000_000)
+    errorMinRequests: whole(1, 1_000_000)
       .default(20)
       .describe('Minimum number of requests in `errorWindowMs` for `error_rate`.'),
-    errorWindowMs: z
-      .int()
-      .min(60_000)
-      .max(86_400_000)
+    errorWindowMs: whole(60_000, 86_400_000)
       .default(300_000)
       .describe('Period over which `error_rate` counts the requests of an instance, in milliseconds.'),
-    replicaDownMs: z
-      .int()
-      .min(0)
-      .max(86_400_000)
+    replicaDownMs: whole(0, 86_400_000)
       .default(60_000)
       .describe('How long a replica must be down or paused for `replica_down`, in milliseconds.'),
-    diskFreeBytes: z
-      .int()
-      .min(0)
+    diskFreeBytes: whole(0)
       .default(1_073_741_824)
       .describe('Free space on the disk of the data directory below which `disk_low` fires, in bytes.'),
-    keyExpiryDays: z
-      .int()
-      .min(1)
-      .max(365)
+    keyExpiryDays: whole(1, 365)
       .default(7)
       .describe(
         'Days before the expiry of a key at which `key_expiring` fires. Keys that were created with less time are left out.',
       ),
-    keepDays: z
-      .int()
-      .min(32)
-      .max(3650)
+    keepDays: whole(32, 3650)
       .default(90)
       .describe(
         'Number of days for which resolved alerts are kept. At least 32, so that a budget alert is sent once a month.',
       ),
-  })
-  .prefault({})
-  .describe(
-    'Alerts by email and webhook: see docs/alerts.md. Without recipients, alerts are only shown in the console.',
-  );
+  },
+);
 
 export type AlertsConfig = z.output<typeof alertsSchema>;
 export type WebhookConfig = AlertsConfig['webhooks'][number];

@@ -11,6 +11,16 @@ export const serverUrl = httpUrl.refine(
   'expected a URL without a user name and password',
 );
 
+/** A whole number within these bounds. */
+export const whole = (min: number, max = Number.MAX_SAFE_INTEGER) => z.int().min(min).max(max);
+
+/** A mapping of settings that all have defaults, so that it can be missing. */
+export function section<Fields extends z.core.$ZodShape>(description: string, fields: Fields) {
+  const schema = z.strictObject(fields);
+  // The compiler cannot know that no field of `Fields` is required.
+  return schema.prefault({} as z.input<typeof schema>).describe(description);
+}
+
 /** The name of an environment variable with a secret. The file itself contains no secrets. */
 export const variableName = z
   .string('expected the name of an environment variable')
@@ -97,10 +107,7 @@ const replicaSchema = z
       .describe(
         'Whether accounts may share the prefix cache of a server that cannot separate it by account. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
       ),
-    maxInFlight: z
-      .int()
-      .min(1)
-      .max(100_000)
+    maxInFlight: whole(1, 100_000)
       .optional()
       .describe(
         'Maximum number of choices that this instance requests from the server at a time; additional requests wait in the queue. Default: the number of slots that the server reports (`sluice`, `llama-server`), a limit learned from its number of waiting requests (`vllm`, `sglang`), or unlimited.',
@@ -196,18 +203,12 @@ const engine = z.strictObject({
     .describe(
       'The model file: `hf:owner/repo/file.gguf[@revision]`, an `https://` URL, or a path (relative to the configuration file). Default: the file that the catalog has for this ID.',
     ),
-  slots: z
-    .int()
-    .min(1)
-    .max(64)
+  slots: whole(1, 64)
     .optional()
     .describe(
       'Number of requests that generate at the same time. Memory use grows with slots x contextTokens. Default: at most 8, depending on the model and the available memory.',
     ),
-  contextTokens: z
-    .int()
-    .min(128)
-    .max(1_048_576)
+  contextTokens: whole(128, 1_048_576)
     .optional()
     .describe(
       "Context length of each slot: tokens of prompt and completion together. Default: depends on the model and the available memory; at most the model's own context length.",
@@ -218,16 +219,13 @@ const engine = z.strictObject({
     .describe(
       'How keys and values are stored: `q8_0` needs 53% of the memory of `f16`, and is slower. Models of embeddings always use `f16`. Default: `f16`.',
     ),
-  threads: z
-    .int()
-    .min(1)
-    .max(256)
+  threads: whole(1, 256)
     .optional()
     .describe(
       'CPU threads. Fewer are used while other programs use the same cores. Default: physical cores within the cgroup quota.',
     ),
   gpuLayers: z
-    .union([z.int().min(0).max(10_000), z.literal('auto')])
+    .union([whole(0, 10_000), z.literal('auto')])
     .default('auto')
     .describe(
       'Number of layers on the GPU; "auto": as many layers as fit in the free GPU memory, or none without a GPU package.',
@@ -241,19 +239,13 @@ export const imagesSchema = z.strictObject({
     .describe(
       'Whether requests may have `https` URLs of images. The servers of the model fetch them, from inside your network; Sluice itself never does. False: images are in the requests.',
     ),
-  tokens: z
-    .int()
-    .min(1)
-    .max(1_000_000)
+  tokens: whole(1, 1_000_000)
     .default(4096)
     .describe(
       'Maximum prompt tokens of an image. Limits reserve them until the server reports the tokens of the whole prompt, and at most this number is charged.',
     ),
-  max: z.int().min(1).max(256).default(20).describe('Maximum number of images in a request.'),
-  bytes: z
-    .int()
-    .min(1024)
-    .max(1_073_741_824)
+  max: whole(1, 256).default(20).describe('Maximum number of images in a request.'),
+  bytes: whole(1024, 1_073_741_824)
     .default(10_485_760)
     .describe('Maximum size of an image, in bytes. `limits.bodyBytes` must have room for it in base64.'),
 });
@@ -324,16 +316,12 @@ export const modelSchema = z
       .describe(
         '`quantization` in the model list. Default: the file type of the GGUF file, or what the replica reports.',
       ),
-    contextTokens: z
-      .int()
-      .min(1)
+    contextTokens: whole(1)
       .optional()
       .describe(
         '`context_length` in the model list. Set it for replicas that do not report theirs, or to advertise a shorter context.',
       ),
-    maxCompletionTokens: z
-      .int()
-      .min(1)
+    maxCompletionTokens: whole(1)
       .optional()
       .describe('Maximum tokens of one completion. Default: the context length.'),
     recommendedSampling,

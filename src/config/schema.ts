@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { z } from 'zod';
 import type { Secret } from '../support/secret.ts';
 import { alertsSchema } from './alerts.ts';
-import { httpUrl, modelSchema, serverUrl, variableName } from './model.ts';
+import { httpUrl, modelSchema, section, serverUrl, variableName, whole } from './model.ts';
 import { modelId, DEFAULT_PLANS, planSchema } from './plan.ts';
 
 /**
@@ -21,20 +21,16 @@ function uniqueIds(message: string) {
 }
 
 /** A duration of at most a day; `fallback` is the default. */
-const milliseconds = (fallback: number, min = 0, max = 86_400_000) =>
-  z.int().min(min).max(max).default(fallback);
+const milliseconds = (fallback: number, min = 0, max = 86_400_000) => whole(min, max).default(fallback);
 
-const consoleSchema = z
-  .strictObject({
-    enabled: z.boolean().default(true).describe('Whether the web console is served at `/`.'),
-  })
-  .prefault({})
-  .describe('The web console.');
+const consoleSchema = section('The web console.', {
+  enabled: z.boolean().default(true).describe('Whether the web console is served at `/`.'),
+});
 
 const smtpSchema = z
   .strictObject({
     host: z.string().min(1).describe('Host name or IP address of the mail server.'),
-    port: z.int().min(1).max(65_535).default(587).describe('Port of the mail server.'),
+    port: whole(1, 65_535).default(587).describe('Port of the mail server.'),
     secure: z
       .boolean()
       .default(false)
@@ -90,28 +86,24 @@ const provider = z
     path: ['id'],
   });
 
-const signInSchema = z
-  .strictObject({
-    providers: z
-      .array(provider)
-      .default([])
-      .superRefine(uniqueIds('expected a unique ID'))
-      .describe('Providers that users can sign in with, in addition to a password.'),
-    allowUnknownUsers: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Whether unknown users who sign in with a provider get a new account on the default plan. False: only users who were invited or created by an operator can sign in.',
-      ),
-  })
-  .prefault({})
-  .describe('Sign-in to the console.');
+const signInSchema = section('Sign-in to the console.', {
+  providers: z
+    .array(provider)
+    .default([])
+    .superRefine(uniqueIds('expected a unique ID'))
+    .describe('Providers that users can sign in with, in addition to a password.'),
+  allowUnknownUsers: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether unknown users who sign in with a provider get a new account on the default plan. False: only users who were invited or created by an operator can sign in.',
+    ),
+});
 
-const conversationCacheSchema = z
-  .strictObject({
-    bytes: z
-      .int()
-      .min(0)
+const conversationCacheSchema = section(
+  'Conversations that lost their slot in an embedded engine, and are loaded when they return.',
+  {
+    bytes: whole(0)
       .optional()
       .describe(
         'Maximum size of the files of each embedded engine, in bytes; 0: none are kept. Default: a tenth of what is free in the directory, and at most a tenth of the available memory on a RAM disk or 4 GiB on a disk.',
@@ -129,12 +121,12 @@ const conversationCacheSchema = z
       .describe(
         'Whether the files remain when an engine stops, so that conversations are fast after a restart. They contain the conversations in a form that can be read with the model.',
       ),
-  })
-  .prefault({})
-  .describe('Conversations that lost their slot in an embedded engine, and are loaded when they return.');
+  },
+);
 
-const engineTimeoutsSchema = z
-  .strictObject({
+const engineTimeoutsSchema = section(
+  'Timeouts of engines and replicas, and the memory and files of embedded engines.',
+  {
     stallMs: milliseconds(30_000, 1000).describe(
       'How long a busy embedded engine may go without progress before it is killed and restarted, in milliseconds. For slow engines the limit is 20 times what the running step takes at their speed, if that is longer.',
     ),
@@ -144,9 +136,7 @@ const engineTimeoutsSchema = z
     idleUnloadMs: milliseconds(0).describe(
       'Time without requests after which an embedded model is unloaded, in milliseconds; 0: never. The next request waits until it is loaded again.',
     ),
-    maxMemoryBytes: z
-      .int()
-      .min(1)
+    maxMemoryBytes: whole(1)
       .optional()
       .describe(
         'Maximum memory of all embedded models together, in bytes, on the machine and its GPUs. Default: the memory that is available on the machine.',
@@ -164,67 +154,52 @@ const engineTimeoutsSchema = z
       'How long a replica may pause in the middle of a response, in milliseconds. Comments and empty chunks do not end a pause.',
     ),
     conversationCache: conversationCacheSchema,
-  })
-  .prefault({})
-  .describe('Timeouts of engines and replicas, and the memory and files of embedded engines.');
+  },
+);
 
 /** Requests with an `Idempotency-Key` header. */
-const idempotencySchema = z
-  .strictObject({
-    keepMs: milliseconds(600_000).describe(
-      'How long a response is kept after its end, in milliseconds. A repeated request with the same `Idempotency-Key` gets it again.',
+const idempotencySchema = section('Requests with an `Idempotency-Key` header.', {
+  keepMs: milliseconds(600_000).describe(
+    'How long a response is kept after its end, in milliseconds. A repeated request with the same `Idempotency-Key` gets it again.',
+  ),
+  maxBytes: whole(65_536)
+    .default(67_108_864)
+    .describe(
+      'Maximum memory for these responses, in bytes; one account may use a quarter of it, or 64 KiB if that is more. The responses that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
     ),
-    maxBytes: z
-      .int()
-      .min(65_536)
-      .default(67_108_864)
-      .describe(
-        'Maximum memory for these responses, in bytes; one account may use a quarter of it, or 64 KiB if that is more. The responses that ended first are discarded first. A running response that does not fit is sent only to the clients that already receive it.',
-      ),
-    graceMs: milliseconds(30_000).describe(
-      'How long a generation continues after its last client has disconnected, in milliseconds. A repeated request with the same `Idempotency-Key` can get the rest.',
+  graceMs: milliseconds(30_000).describe(
+    'How long a generation continues after its last client has disconnected, in milliseconds. A repeated request with the same `Idempotency-Key` can get the rest.',
+  ),
+});
+
+const metricsSchema = section('Metrics for Prometheus.', {
+  port: whole(0, 65_535)
+    .optional()
+    .describe(
+      'Port on which `GET /metrics` is served without a key; 0 selects a free port. Default: none. The port of the service also serves it, but requires an admin key.',
     ),
-  })
-  .prefault({})
-  .describe('Requests with an `Idempotency-Key` header.');
+  host: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe(
+      'Address that `metrics.port` listens on. Everyone who can reach it can read the metrics, which name models and replicas.',
+    ),
+});
 
-const metricsSchema = z
-  .strictObject({
-    port: z
-      .int()
-      .min(0)
-      .max(65_535)
-      .optional()
-      .describe(
-        'Port on which `GET /metrics` is served without a key; 0 selects a free port. Default: none. The port of the service also serves it, but requires an admin key.',
-      ),
-    host: z
-      .string()
-      .min(1)
-      .default('127.0.0.1')
-      .describe(
-        'Address that `metrics.port` listens on. Everyone who can reach it can read the metrics, which name models and replicas.',
-      ),
-  })
-  .prefault({})
-  .describe('Metrics for Prometheus.');
-
-const recoverySchema = z
-  .strictObject({
+const recoverySchema = section(
+  'How responses are continued on another replica if their replica fails: see docs/recovery.md.',
+  {
     maxWaitMs: milliseconds(15_000).describe(
       'How long a response waits for another replica, or for its embedded engine to restart, in milliseconds; after that, it ends with the error.',
     ),
-    maxAttempts: z
-      .int()
-      .min(0)
-      .max(10)
+    maxAttempts: whole(0, 10)
       .default(2)
       .describe(
         'Maximum number of times that one response is continued. 0: a response ends with the error of its replica.',
       ),
-  })
-  .prefault({})
-  .describe('How responses are continued on another replica if their replica fails: see docs/recovery.md.');
+  },
+);
 
 /** Maximum number of aliases. */
 const MAX_ALIASES = 1000;
@@ -245,45 +220,34 @@ const aliasesSchema = z
     'Other names of models: `gpt-4o-mini: Qwen/Qwen3-4B` lets a program with a fixed model name use that model. Responses, limits, receipts and usage have the ID of the model. A key must be allowed to use the model.',
   );
 
-const routingSchema = z
-  .strictObject({
-    policy: z
-      .enum(['cost', 'least-requests', 'round-robin'])
-      .default('cost')
-      .describe(
-        'How the replica of a request is chosen. `cost`: the least estimated work before the first token, considering which replica has processed the start of the prompt. `least-requests`: the fewest requests in flight. `round-robin`: in turn.',
-      ),
-  })
-  .prefault({})
-  .describe('How requests are distributed over the replicas of a model.');
+const routingSchema = section('How requests are distributed over the replicas of a model.', {
+  policy: z
+    .enum(['cost', 'least-requests', 'round-robin'])
+    .default('cost')
+    .describe(
+      'How the replica of a request is chosen. `cost`: the least estimated work before the first token, considering which replica has processed the start of the prompt. `least-requests`: the fewest requests in flight. `round-robin`: in turn.',
+    ),
+});
 
-const retrySchema = z
-  .strictObject({
+const retrySchema = section(
+  'Requests that fail on a replica before any response was sent are retried on another one. These limits apply to each model.',
+  {
     share: z
       .number()
       .min(0)
       .max(1)
       .default(0.2)
       .describe('Maximum number of retries per minute, as a share of the requests in the last minute.'),
-    minPerMinute: z
-      .int()
-      .min(0)
-      .max(1_000_000)
+    minPerMinute: whole(0, 1_000_000)
       .default(10)
       .describe('Number of retries per minute that are always allowed.'),
-  })
-  .prefault({})
-  .describe(
-    'Requests that fail on a replica before any response was sent are retried on another one. These limits apply to each model.',
-  );
+  },
+);
 
 const backupSchema = z
   .strictObject({
-    everyHours: z.int().min(1).max(8760).describe('Hours between two backups.'),
-    keep: z
-      .int()
-      .min(1)
-      .max(1000)
+    everyHours: whole(1, 8760).describe('Hours between two backups.'),
+    keep: whole(1, 1000)
       .default(7)
       .describe('Number of backups to keep. After each successful backup, older ones are deleted.'),
     directory: z
@@ -367,112 +331,71 @@ const configFields = z.strictObject({
     .default(DEFAULT_PLANS)
     .describe('Plans by name. A plan limits what the keys of an account may use.'),
   defaultPlan: z.string().default('standard').describe('Plan of accounts without an assigned plan.'),
-  keys: z
-    .strictObject({
-      maxStaleMs: milliseconds(5000, 1000).describe(
-        'How long cached keys are accepted while the database does not respond, in milliseconds; after that, 503 `storage_unavailable`.',
+  keys: section('API keys.', {
+    maxStaleMs: milliseconds(5000, 1000).describe(
+      'How long cached keys are accepted while the database does not respond, in milliseconds; after that, 503 `storage_unavailable`.',
+    ),
+    maxPerAccount: whole(1, 100_000)
+      .default(1000)
+      .describe(
+        'Maximum keys of an account that are neither revoked nor expired, including those of the playground. The command line can exceed it.',
       ),
-      maxPerAccount: z
-        .int()
-        .min(1)
-        .max(100_000)
-        .default(1000)
-        .describe(
-          'Maximum keys of an account that are neither revoked nor expired, including those of the playground. The command line can exceed it.',
-        ),
-      maxCreatedPerHour: z
-        .int()
-        .min(1)
-        .max(100_000)
-        .default(500)
-        .describe(
-          'Maximum keys that can be created in an account within an hour; after that, 429 `too_many_keys`. The command line can exceed it.',
-        ),
-    })
-    .prefault({})
-    .describe('API keys.'),
-  ledger: z
-    .strictObject({
-      checkpointMs: milliseconds(1000, 10).describe(
-        'Interval at which the token counts of a running request are saved, in milliseconds.',
+    maxCreatedPerHour: whole(1, 100_000)
+      .default(500)
+      .describe(
+        'Maximum keys that can be created in an account within an hour; after that, 429 `too_many_keys`. The command line can exceed it.',
       ),
-      checkpointTokens: z
-        .int()
-        .min(1)
-        .max(1_000_000)
-        .default(256)
-        .describe('Completion tokens after which the counts are saved, if reached before `checkpointMs`.'),
-      settleWaitMs: milliseconds(10_000, 10).describe(
-        'How long the end of a response waits for its ledger row to be saved, in milliseconds; after that, the response ends with `storage_unavailable`.',
+  }),
+  ledger: section('The request ledger.', {
+    checkpointMs: milliseconds(1000, 10).describe(
+      'Interval at which the token counts of a running request are saved, in milliseconds.',
+    ),
+    checkpointTokens: whole(1, 1_000_000)
+      .default(256)
+      .describe('Completion tokens after which the counts are saved, if reached before `checkpointMs`.'),
+    settleWaitMs: milliseconds(10_000, 10).describe(
+      'How long the end of a response waits for its ledger row to be saved, in milliseconds; after that, the response ends with `storage_unavailable`.',
+    ),
+    leaseMs: milliseconds(10_000, 500).describe(
+      'How long an instance may go without a heartbeat, in milliseconds; after that, another instance settles its open requests.',
+    ),
+    keepDays: whole(1, 36_500)
+      .optional()
+      .describe('Number of days to keep ledger rows; daily roll-ups are kept forever. Default: forever.'),
+  }),
+  queue: section('The queue of each model.', {
+    maxRequests: whole(1, 100_000)
+      .default(256)
+      .describe(
+        'Maximum number of requests of one model that wait until a replica has room. If there are more, the account with the most gets 503 `queue_full` for its latest one.',
       ),
-      leaseMs: milliseconds(10_000, 500).describe(
-        'How long an instance may go without a heartbeat, in milliseconds; after that, another instance settles its open requests.',
-      ),
-      keepDays: z
-        .int()
-        .min(1)
-        .max(36_500)
-        .optional()
-        .describe('Number of days to keep ledger rows; daily roll-ups are kept forever. Default: forever.'),
-    })
-    .prefault({})
-    .describe('The request ledger.'),
-  queue: z
-    .strictObject({
-      maxRequests: z
-        .int()
-        .min(1)
-        .max(100_000)
-        .default(256)
-        .describe(
-          'Maximum number of requests of one model that wait until a replica has room. If there are more, the account with the most gets 503 `queue_full` for its latest one.',
-        ),
-      maxWaitMs: milliseconds(60_000, 1).describe(
-        'How long a request may wait in the queue, in milliseconds, summed over its attempts; after that, 503 `queue_full`, or `engine_unavailable` if its model is still being loaded. The wait ends when the request is sent to a replica or, if that is an engine of Sluice, when it has a slot there.',
-      ),
-    })
-    .prefault({})
-    .describe('The queue of each model.'),
+    maxWaitMs: milliseconds(60_000, 1).describe(
+      'How long a request may wait in the queue, in milliseconds, summed over its attempts; after that, 503 `queue_full`, or `engine_unavailable` if its model is still being loaded. The wait ends when the request is sent to a replica or, if that is an engine of Sluice, when it has a slot there.',
+    ),
+  }),
   routing: routingSchema,
   retry: retrySchema,
   recovery: recoverySchema,
   backup: backupSchema,
-  audit: z
-    .strictObject({
-      keepDays: z
-        .int()
-        .min(1)
-        .max(36_500)
-        .optional()
-        .describe('Number of days for which the entries of the audit log are kept. Default: forever.'),
-    })
-    .prefault({})
-    .describe('The audit log.'),
+  audit: section('The audit log.', {
+    keepDays: whole(1, 36_500)
+      .optional()
+      .describe('Number of days for which the entries of the audit log are kept. Default: forever.'),
+  }),
   limits: z
     .strictObject({
-      bodyBytes: z
-        .int()
-        .min(1024)
-        .max(1_073_741_824)
+      bodyBytes: whole(1024, 1_073_741_824)
         .default(10_485_760)
         .describe('Maximum size of a request body, in bytes; larger ones get 413.'),
-      bodyBytesInMemory: z
-        .int()
-        .min(1024)
+      bodyBytesInMemory: whole(1024)
         .optional()
         .describe(
           "Maximum memory of the bodies of running requests, and of the responses that are collected for them, in bytes. Additional requests get 503, or 429 if their account uses a quarter of what other accounts leave. At least `limits.bodyBytes`. Never more than a quarter of V8's heap, which is 4 GiB or less unless it is set (`NODE_OPTIONS=--max-old-space-size`). Default: a tenth of the memory of the machine or container.",
         ),
-      headerBytes: z
-        .int()
-        .min(1024)
-        .max(1_048_576)
+      headerBytes: whole(1024, 1_048_576)
         .default(16_384)
         .describe('Maximum size of request headers, in bytes; larger ones get 431.'),
-      drainBytes: z
-        .int()
-        .min(0)
-        .max(1_073_741_824)
+      drainBytes: whole(0, 1_073_741_824)
         .default(16_777_216)
         .describe('How much of the body of a refused request is read and discarded, in bytes.'),
       // At most an hour: queries of usage by hour assume it.
@@ -482,16 +405,10 @@ const configFields = z.strictObject({
       idleConnectionMs: milliseconds(75_000, 1000).describe(
         'How long a connection may stay open without a request, in milliseconds. Sent as `Keep-Alive: timeout=`.',
       ),
-      choices: z
-        .int()
-        .min(1)
-        .max(128)
+      choices: whole(1, 128)
         .default(16)
         .describe('Maximum number of choices of one request: number of prompts × `n`.'),
-      connections: z
-        .int()
-        .min(1)
-        .max(1_000_000)
+      connections: whole(1, 1_000_000)
         .default(10_000)
         .describe(
           'Maximum number of open connections. One IP address may have seven eighths of them, unless it is in `trustedProxies`.',
@@ -517,20 +434,17 @@ const configFields = z.strictObject({
     })
     .prefault({})
     .describe('Limits on requests and connections, and settings for applying plan limits.'),
-  stream: z
-    .strictObject({
-      holdMs: milliseconds(10_000, 1).describe(
-        'How long a stream waits for the first result of the engine before its status is sent, in milliseconds; after that, 200 and keep-alives are sent.',
-      ),
-      keepAliveMs: milliseconds(10_000, 1).describe(
-        'Time without data after which a keep-alive is sent, in milliseconds: a comment, or an event in responses and messages.',
-      ),
-      stallMs: milliseconds(30_000, 1).describe(
-        'How long a client may stop reading a response, in milliseconds; after that, its connection is closed.',
-      ),
-    })
-    .prefault({})
-    .describe('Server-sent events.'),
+  stream: section('Server-sent events.', {
+    holdMs: milliseconds(10_000, 1).describe(
+      'How long a stream waits for the first result of the engine before its status is sent, in milliseconds; after that, 200 and keep-alives are sent.',
+    ),
+    keepAliveMs: milliseconds(10_000, 1).describe(
+      'Time without data after which a keep-alive is sent, in milliseconds: a comment, or an event in responses and messages.',
+    ),
+    stallMs: milliseconds(30_000, 1).describe(
+      'How long a client may stop reading a response, in milliseconds; after that, its connection is closed.',
+    ),
+  }),
   idempotency: idempotencySchema,
   engine: engineTimeoutsSchema,
   metrics: metricsSchema,

@@ -137,22 +137,14 @@ function assertAbsent(file: string): void {
 
 /** Creates an empty file with mode 0600 for SQLite to fill. */
 async function createPrivate(file: string): Promise<void> {
-  const handle = await open(file, 'wx', 0o600);
-  try {
-    await handle.chmod(0o600);
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(file, 'wx', 0o600);
+  await handle.chmod(0o600);
 }
 
 /** Syncs a file, or a directory with its new entries, to disk. */
 export async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  await using handle = await open(path, 'r');
+  await handle.sync();
 }
 
 /** Converts errors of SQLite and the file system to a `DatabaseError` that names the backup. */

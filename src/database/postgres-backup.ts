@@ -1,6 +1,6 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import { sql, type Kysely, type Transaction } from 'kysely';
-import type { Schema } from './schema.ts';
+import { sql, type Kysely } from 'kysely';
+import type { Schema, Transaction } from './schema.ts';
 import { openSqlite } from './sqlite.ts';
 import { columnsOf, tablesOf } from './sqlite-tables.ts';
 
@@ -40,7 +40,7 @@ export async function copyPostgres(
 }
 
 async function copyTable(
-  source: Transaction<Schema>,
+  source: Transaction,
   target: DatabaseSync,
   table: string,
   signal: AbortSignal | undefined,

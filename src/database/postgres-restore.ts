@@ -1,10 +1,10 @@
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
-import { sql, type Transaction } from 'kysely';
+import { sql } from 'kysely';
 import type { Secret } from '../support/secret.ts';
 import { openDatabase, type Database } from './database.ts';
 import { DatabaseError } from './errors.ts';
 import { ensurePartitions } from './partitions.ts';
-import type { Schema } from './schema.ts';
+import type { Transaction } from './schema.ts';
 import { tablesOf } from './sqlite-tables.ts';
 
 /** Rows per statement. */
@@ -37,7 +37,7 @@ export async function fillPostgres(path: string, url: Secret, overwrite: boolean
   });
 }
 
-async function assertUnused(transaction: Transaction<Schema>, overwrite: boolean): Promise<void> {
+async function assertUnused(transaction: Transaction, overwrite: boolean): Promise<void> {
   const { rows } = await sql`
     select 1 from instances where live = 1
     and lease_until > extract(epoch from clock_timestamp()) * 1000`.execute(transaction);
@@ -58,7 +58,7 @@ async function assertUnused(transaction: Transaction<Schema>, overwrite: boolean
   }
 }
 
-async function fill(transaction: Transaction<Schema>, source: DatabaseSync, table: string): Promise<void> {
+async function fill(transaction: Transaction, source: DatabaseSync, table: string): Promise<void> {
   let rows: Record<string, SQLOutputValue>[] = [];
   const flush = async (): Promise<void> => {
     if (rows.length === 0) return;

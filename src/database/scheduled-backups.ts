@@ -23,7 +23,7 @@ const HOUR_MS = 3_600_000;
  */
 const CHECK_MS = 300_000;
 
-interface BackupStatus {
+export interface BackupStatus {
   everyHours: number;
   keep: number;
   /** When the latest backup in the directory was started, in Unix milliseconds; null: none. */

@@ -1,4 +1,4 @@
-import type { ColumnType } from 'kysely';
+import type { ColumnType, Transaction as KyselyTransaction } from 'kysely';
 import type { LedgerRow, SummedName } from './ledger-columns.ts';
 
 /**
@@ -33,6 +33,9 @@ export interface Schema {
   alert_messages: AlertMessagesTable;
   alert_silences: AlertSilencesTable;
 }
+
+/** A transaction on these tables. */
+export type Transaction = KyselyTransaction<Schema>;
 
 type Fixed<T> = ColumnType<T, T, never>;
 /** Has a default in the database. */

@@ -8,6 +8,7 @@ import {
   type Driver,
   type Kysely,
   type QueryResult,
+  type SelectModifierNode,
 } from 'kysely';
 import type { SqliteClient, SqliteTransaction } from './sqlite-client.ts';
 import type { SqliteQuery, SqliteResult } from './sqlite-connection.ts';
@@ -43,7 +44,7 @@ export class NodeSqliteDialect implements Dialect {
   }
 
   createQueryCompiler(): SqliteQueryCompiler {
-    return new SqliteQueryCompiler();
+    return new ClientQueryCompiler();
   }
 
   createAdapter(): SqliteAdapter {
@@ -98,6 +99,13 @@ class ClientConnection implements DatabaseConnection {
   release(): void {
     this.#transaction?.end();
     this.#transaction = null;
+  }
+}
+
+/** Leaves out the locks of rows, such as `for update`: SQLite runs one transaction that writes at a time. */
+class ClientQueryCompiler extends SqliteQueryCompiler {
+  protected override visitSelectModifier(node: SelectModifierNode): void {
+    if (node.modifier === 'Distinct') super.visitSelectModifier(node);
   }
 }
 

@@ -17,11 +17,10 @@ export interface ChildSettings<EngineOptions> {
 }
 
 /** An engine that is loaded and warmed up. */
-export interface LoadedEngine extends AsyncDisposable {
-  engine: Engine;
-  slots: number;
+export interface LoadedEngine extends Engine, AsyncDisposable {
+  readonly slots: number;
   /** The hardware that the engine uses, for the log. */
-  backend: string;
+  readonly backend: string;
 }
 
 export interface ChildProgram<EngineOptions> {
@@ -75,13 +74,13 @@ export async function serveChild<EngineOptions>(
   onReport: (report: EngineReport) => void,
 ): Promise<() => Promise<void>> {
   const { beforeResponse } = program;
-  const loaded = await program.load(options, (fraction) => onReport({ event: 'loading', fraction }), log);
-  const { engine, slots, backend } = loaded;
+  const engine = await program.load(options, (fraction) => onReport({ event: 'loading', fraction }), log);
   const server = await serveEngine(engine, { socketPath }, { modelId, maxChoices, log, beforeResponse });
+  const { slots, backend } = engine;
   onReport({ event: 'ready', description: engine.describe(), slots, backend });
   return async () => {
     await server.close();
-    await loaded[Symbol.asyncDispose]();
+    await engine[Symbol.asyncDispose]();
   };
 }
 

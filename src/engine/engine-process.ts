@@ -22,14 +22,8 @@ function environment(decodes: number) {
  */
 const WITH_STACK = 'ulimit -S -s 65520 2>/dev/null; exec "$0" "$@"';
 
-interface EngineCommand {
-  file: string;
-  args: readonly string[];
-  env: NodeJS.ProcessEnv;
-}
-
 /** Returns the command that runs Node with these arguments as the process of an engine. */
-function engineCommand(nodeArgs: readonly string[], variables = environment(1)): EngineCommand {
+function engineCommand(nodeArgs: readonly string[], variables = environment(1)) {
   const env = { ...process.env, ...variables };
   return process.platform === 'win32'
     ? { file: process.execPath, args: nodeArgs, env }

@@ -5,6 +5,7 @@ import { errorBody } from '../core/error-body.ts';
 import { valueBounds } from '../json/json-body.ts';
 import { encodeVector } from '../json/vectors.ts';
 import type { JsonObject } from '../json/values.ts';
+import type { ReplicaHealth } from './engine.ts';
 
 /**
  * The protocol between the service and its engines, on this machine and on others. The service sends the request of a
@@ -89,10 +90,10 @@ export function readEngineRequest(body: JsonObject): GenerationRequest {
   return read as unknown as GenerationRequest; // The other fields are as they were in the request.
 }
 
-/** Throws unless the engine whose `GET /health` returned this body speaks this version of the protocol. */
-export function checkEngineVersion(health: JsonObject): void {
-  const { protocol } = health;
-  if (protocol === ENGINE_PROTOCOL) return;
+/** Reads the body of an engine's `GET /health`. Throws unless the engine speaks this version of the protocol. */
+export function readEngineHealth(body: JsonObject): ReplicaHealth {
+  const { protocol, expectedStepMs: _, ...health } = body;
+  if (protocol === ENGINE_PROTOCOL) return health as unknown as ReplicaHealth; // Written by an engine of this version.
   const found = typeof protocol === 'number' ? `version ${protocol}` : 'no version';
   throw new Error(
     `the engine has ${found} of the engine protocol, and this service version ${ENGINE_PROTOCOL}; install the same version of Sluice for both`,

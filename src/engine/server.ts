@@ -84,7 +84,20 @@ class RequestHandler {
   readonly #options: EngineServerOptions;
   readonly #keyHash: Buffer | null;
   readonly #maxBodyBytes: number;
-  readonly #responder: Responder;
+  readonly #writes = new WriteQueue();
+  /** With the keep-alive frames, a service can distinguish a long wait or prefill from a stuck engine. */
+  readonly #streamOptions: EventStreamOptions = {
+    keepAlives: {
+      holdMs: HOLD_MS,
+      keepAliveMs: KEEP_ALIVE_MS,
+      alive: () => {
+        const health = this.#engine.health();
+        return (health.lastStepAgeMs ?? 0) <= stallLimitMs(MAX_STEP_AGE_MS, health);
+      },
+      keepAlive: () => KEEP_ALIVE_FRAME,
+    },
+    contentType: EVENT_FRAMES,
+  };
   #closing: Server | null = null;
 
   constructor(engine: Engine, listen: ListenAddress, options: EngineServerOptions) {
@@ -93,7 +106,6 @@ class RequestHandler {
     this.#options = options;
     this.#keyHash = apiKey ? sha256(`Bearer ${apiKey.reveal()}`) : null;
     this.#maxBodyBytes = options.bodyBytes ?? ('socketPath' in listen ? Infinity : DEFAULT_MAX_BODY_BYTES);
-    this.#responder = new Responder(engine, options.log);
   }
 
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -118,7 +130,7 @@ class RequestHandler {
       if (path === COUNT_PATH) return await this.#count(generation, response);
       this.#options.beforeResponse?.(generation, response);
       // An injected fault may have completed the response.
-      if (!response.writableEnded) await this.#responder.respond(generation, response);
+      if (!response.writableEnded) await this.#respond(generation, response);
     } catch (error) {
       // The client may have disconnected while it sent the body.
       if (!response.destroyed) sendError(response, error, this.#options.log);
@@ -130,6 +142,28 @@ class RequestHandler {
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     server.closeIdleConnections();
     await closed;
+  }
+
+  /**
+   * Responds with event frames. Resolves when the response has been written or the client has disconnected. Never rejects.
+   */
+  async #respond(request: GenerationRequest, response: ServerResponse): Promise<void> {
+    const disconnect = disconnectOf(response);
+    using stream = new EventStream(response, this.#writes, this.#streamOptions);
+    try {
+      for await (const event of await this.#engine.generate(request, disconnect)) {
+        const drained =
+          'text' in event && event.text.length > MAX_TEXT
+            ? writeParts(stream, event)
+            : stream.write(formatFrame(event));
+        if (drained) await drained;
+      }
+      stream.end('');
+    } catch (error) {
+      if (disconnect.aborted) return;
+      if (stream.opened) stream.end(formatErrorFrame(serviceError(error, this.#options.log)));
+      else sendError(response, error, this.#options.log);
+    }
   }
 
   #health(): EngineHealthBody {
@@ -234,53 +268,6 @@ const MAX_STEP_AGE_MS = 30_000;
 
 /** Maximum text of an event in a stream, in characters. Longer texts, such as echoed prompts, are split. */
 const MAX_TEXT = 65_536;
-
-/** Writes the responses to generation requests. */
-class Responder {
-  readonly #engine: Engine;
-  readonly #log: Log;
-  readonly #writes = new WriteQueue();
-  /** With the keep-alive frames, a service can distinguish a long wait or prefill from a stuck engine. */
-  readonly #streamOptions: EventStreamOptions = {
-    keepAlives: {
-      holdMs: HOLD_MS,
-      keepAliveMs: KEEP_ALIVE_MS,
-      alive: () => {
-        const health = this.#engine.health();
-        return (health.lastStepAgeMs ?? 0) <= stallLimitMs(MAX_STEP_AGE_MS, health);
-      },
-      keepAlive: () => KEEP_ALIVE_FRAME,
-    },
-    contentType: EVENT_FRAMES,
-  };
-
-  constructor(engine: Engine, log: Log) {
-    this.#engine = engine;
-    this.#log = log;
-  }
-
-  /**
-   * Responds with event frames. Resolves when the response has been written or the client has disconnected. Never rejects.
-   */
-  async respond(request: GenerationRequest, response: ServerResponse): Promise<void> {
-    const disconnect = disconnectOf(response);
-    using stream = new EventStream(response, this.#writes, this.#streamOptions);
-    try {
-      for await (const event of await this.#engine.generate(request, disconnect)) {
-        const drained =
-          'text' in event && event.text.length > MAX_TEXT
-            ? writeParts(stream, event)
-            : stream.write(formatFrame(event));
-        if (drained) await drained;
-      }
-      stream.end('');
-    } catch (error) {
-      if (disconnect.aborted) return;
-      if (stream.opened) stream.end(formatErrorFrame(serviceError(error, this.#log)));
-      else sendError(response, error, this.#log);
-    }
-  }
-}
 
 /** Returns a signal that aborts if the client disconnects before the end of its response. */
 function disconnectOf(response: ServerResponse): AbortSignal {

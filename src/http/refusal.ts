@@ -26,6 +26,17 @@ export function refuse(
   sendError(exchange, fault, limits.drainBytes);
 }
 
+/** Counts and sends the error of a request that is refused before its caller is known. `extra`: further headers. */
+export function refuseUnread(
+  context: HttpContext,
+  exchange: Exchange,
+  fault: ServiceError,
+  extra: string[] = [],
+): void {
+  countRefusal(context, exchange.request, fault, null);
+  sendError(exchange, fault, context.limits.drainBytes, extra);
+}
+
 /**
  * Counts a request that was refused and has no row in the ledger. Of the management API, only requests without a key or
  * session are counted, such as failed sign-ins. A 401 is not: the console gets one before each sign-in.

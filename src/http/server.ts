@@ -18,13 +18,13 @@ import { isPageRequest, registerConsole, sendPage } from './console.ts';
 import type { HttpContext } from './context.ts';
 import { modelNotAllowed } from './generate.ts';
 import { registerTokenCount } from './count-tokens.ts';
-import { sendError, sendJson, takeOver } from './exchange.ts';
+import { sendJson, takeOver } from './exchange.ts';
 import { GenerationEndpoint } from './generation-endpoint.ts';
 import { isForAnthropic, languageOf, pathsOf, PROTOCOLS, protocolOf } from './protocols.ts';
 import { serveHalfClosed } from './half-close.ts';
 import { isHealthCheck, registerHealth } from './health.ts';
 import { registerMetrics } from './metrics-endpoint.ts';
-import { countRefusal, refuse } from './refusal.ts';
+import { refuse, refuseUnread } from './refusal.ts';
 import { violation } from './strict.ts';
 import { pipelineBound } from './pipeline.ts';
 import { respondToPreflight } from './preflight.ts';
@@ -123,10 +123,9 @@ function refuseSpare(context: HttpContext, request: IncomingMessage, response: S
   const fault = new ServiceError('overloaded', 'The service has too many connections. Try again later.', {
     retryAfterMs: 1000,
   });
-  countRefusal(context, request, fault, null);
   const protocol = languageOf(request);
   const exchange = { request, response, requestId: randomUUIDv7(), ...(protocol && { protocol }) };
-  sendError(exchange, fault, context.limits.drainBytes, ['connection', 'close']);
+  refuseUnread(context, exchange, fault, ['connection', 'close']);
 }
 
 /** Creates Node's server, with the limits and timeouts for all endpoints. */
@@ -157,8 +156,7 @@ function openServer(
   const refuseExpectation = bounded((request, response) => {
     const exchange = { request, response, requestId: randomUUIDv7() };
     const fault = new ServiceError('expectation_failed', 'The `Expect` header must be `100-continue`.');
-    countRefusal(context, request, fault, null);
-    sendError(exchange, fault, limits.drainBytes);
+    refuseUnread(context, exchange, fault);
   });
   server.on('checkExpectation', refuseExpectation);
   return server;
@@ -237,22 +235,12 @@ function refuseUnknown(context: HttpContext, request: FastifyRequest, reply: Fas
   const path = (request.raw.url ?? '').split('?', 1)[0] ?? '';
   const methods = methodsOf(path);
   if (!methods) {
-    const fault = new ServiceError(
-      'unknown_url',
-      `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.${hintFor(path)}`,
-    );
-    countRefusal(context, request.raw, fault, null);
-    sendError(exchange, fault, context.limits.drainBytes);
-    return;
+    const message = `Unknown endpoint: ${request.method} ${path.slice(0, 200)}.${hintFor(path)}`;
+    refuseUnread(context, exchange, new ServiceError('unknown_url', message));
+  } else if (request.method === 'OPTIONS') respondToPreflight(exchange, methods);
+  else {
+    const message = `${path} supports ${methods.join(', ')}, not ${request.method}.`;
+    const allow = ['allow', [...methods, 'OPTIONS'].join(', ')];
+    refuseUnread(context, exchange, new ServiceError('method_not_allowed', message), allow);
   }
-  if (request.method === 'OPTIONS') {
-    respondToPreflight(exchange, methods);
-    return;
-  }
-  const fault = new ServiceError(
-    'method_not_allowed',
-    `${path} supports ${methods.join(', ')}, not ${request.method}.`,
-  );
-  countRefusal(context, request.raw, fault, null);
-  sendError(exchange, fault, context.limits.drainBytes, ['allow', [...methods, 'OPTIONS'].join(', ')]);
 }

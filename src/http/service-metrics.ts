@@ -11,7 +11,7 @@ import {
   exposeSummary,
   type Sample,
 } from '../metrics/series.ts';
-import { METRICS } from '../metrics/table.ts';
+import { METRICS, type Metric } from '../metrics/table.ts';
 import type { Accounting } from '../inference/request-accounting.ts';
 import type { ReplicaState } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
@@ -185,83 +185,44 @@ function models(router: Router): string {
 }
 
 function replicas(reports: readonly ReplicaOverview[]): string {
-  /** A sample of each replica; `read` returns null if the replica does not report the value. */
-  const each = (read: (report: ReplicaOverview) => number | null): Sample[] =>
-    reports.flatMap((report) => {
-      const value = read(report);
-      return value === null ? [] : [[[report.model, report.name], value] as const];
-    });
   const states = reports.flatMap(({ model, name, state }) =>
     STATES.map((known) => [[model, name, known], Number(state.state === known)] as const),
   );
-  return [
-    exposeSamples(METRICS.replicaState, states),
-    exposeSamples(
-      METRICS.breakerPauses,
-      each(({ pauses }) => pauses),
-    ),
-    exposeSamples(
-      METRICS.replicaRunning,
-      each(({ inFlight }) => inFlight),
-    ),
-    exposeSamples(
-      METRICS.slots,
-      each(({ health }) => health?.slots ?? null),
-    ),
-    exposeSamples(
-      METRICS.slotsInUse,
-      each(({ health }) => health?.slotsInUse ?? null),
-    ),
-    exposeSamples(
-      METRICS.replicaQueued,
-      each(({ health }) => health?.queued ?? null),
-    ),
-    exposeSamples(
-      METRICS.replicaPrefill,
-      each(({ prefill }) => prefill?.promptTokens ?? 0),
-    ),
-    exposeSamples(
-      METRICS.replicaPrefillDone,
-      each(({ prefill }) => prefill?.doneTokens ?? 0),
-    ),
-    exposeSamples(
-      METRICS.draftTokens,
-      each(({ health }) => health?.draftTokens ?? null),
-    ),
-    exposeSamples(
-      METRICS.acceptedDraftTokens,
-      each(({ health }) => health?.acceptedDraftTokens ?? null),
-    ),
-    exposeSamples(
-      METRICS.replicaMemory,
-      each(({ health }) => health?.memoryBytes ?? null),
-    ),
-    exposeSamples(
-      METRICS.conversations,
-      each(({ health }) => health?.conversations?.entries ?? null),
-    ),
-    exposeSamples(
-      METRICS.conversationBytes,
-      each(({ health }) => health?.conversations?.bytes ?? null),
-    ),
-    exposeSamples(
-      METRICS.conversationSaves,
-      each(({ health }) => health?.conversations?.saves ?? null),
-    ),
-    exposeSamples(
-      METRICS.conversationLoads,
-      each(({ health }) => health?.conversations?.loads ?? null),
-    ),
-    exposeSamples(
-      METRICS.conversationLoadSeconds,
-      each(({ health }) => (health?.conversations ? health.conversations.loadMs / 1000 : null)),
-    ),
-    exposeSamples(
-      METRICS.engineRestarts,
-      each(({ restarts }) => restarts),
-    ),
-  ].join('');
+  const values = REPLICA_VALUES.map(([metric, read]) => {
+    const samples = reports.flatMap((report): Sample[] => {
+      const value = read(report) ?? null;
+      return value === null ? [] : [[[report.model, report.name], value]];
+    });
+    return exposeSamples(metric, samples);
+  });
+  return exposeSamples(METRICS.replicaState, states) + values.join('');
 }
+
+/** The metrics with one value for each replica, if it reports the value. */
+const REPLICA_VALUES: readonly (readonly [
+  metric: Metric,
+  read: (report: ReplicaOverview) => number | null | undefined,
+])[] = [
+  [METRICS.breakerPauses, ({ pauses }) => pauses],
+  [METRICS.replicaRunning, ({ inFlight }) => inFlight],
+  [METRICS.slots, ({ health }) => health?.slots],
+  [METRICS.slotsInUse, ({ health }) => health?.slotsInUse],
+  [METRICS.replicaQueued, ({ health }) => health?.queued],
+  [METRICS.replicaPrefill, ({ prefill }) => prefill?.promptTokens ?? 0],
+  [METRICS.replicaPrefillDone, ({ prefill }) => prefill?.doneTokens ?? 0],
+  [METRICS.draftTokens, ({ health }) => health?.draftTokens],
+  [METRICS.acceptedDraftTokens, ({ health }) => health?.acceptedDraftTokens],
+  [METRICS.replicaMemory, ({ health }) => health?.memoryBytes],
+  [METRICS.conversations, ({ health }) => health?.conversations?.entries],
+  [METRICS.conversationBytes, ({ health }) => health?.conversations?.bytes],
+  [METRICS.conversationSaves, ({ health }) => health?.conversations?.saves],
+  [METRICS.conversationLoads, ({ health }) => health?.conversations?.loads],
+  [
+    METRICS.conversationLoadSeconds,
+    ({ health }) => health?.conversations && health.conversations.loadMs / 1000,
+  ],
+  [METRICS.engineRestarts, ({ restarts }) => restarts],
+];
 
 function storage({ ledger, limiter }: Accounting): string {
   const { count, failures, rows, totalMs, currentSinceMs } = ledger.writes;

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import type { Transaction } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
-import type { MemberRole, Schema } from '../database/schema.ts';
+import type { MemberRole, Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 import { addInvitedMember, createInvitation, INVITATION_COLUMNS, type InvitationRow } from './invitations.ts';
@@ -123,7 +122,7 @@ export async function acceptInvitation(
 }
 
 /** Deletes the invitation. Rejects with `invalid_link` if another request has accepted it. */
-async function consumeInvitation(transaction: Transaction<Schema>, { id }: InvitationRow): Promise<void> {
+async function consumeInvitation(transaction: Transaction, { id }: InvitationRow): Promise<void> {
   const { numDeletedRows } = await transaction
     .deleteFrom('invitations')
     .where('id', '=', id)

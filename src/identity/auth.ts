@@ -4,23 +4,16 @@ import { createAuthEndpoint } from 'better-auth/api';
 import { setSessionCookie } from 'better-auth/cookies';
 import { z } from 'zod';
 import { createAdapterFactory } from 'better-auth/adapters';
-import {
-  expressionBuilder,
-  sql,
-  type Expression,
-  type Kysely,
-  type RawBuilder,
-  type SqlBool,
-  type Transaction,
-} from 'kysely';
+import { expressionBuilder, sql, type Expression, type Kysely, type RawBuilder, type SqlBool } from 'kysely';
 import { MAX_NAME } from '../accounts/bounds.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
 import type { Secret } from '../support/secret.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Schema, Transaction } from '../database/schema.ts';
 import type { PasswordHasher } from './password.ts';
 import type { NewUser, ProviderAuth } from './providers.ts';
+import { hasSecondFactor } from './second-factor.ts';
 import { ADDRESS_HEADER } from './browser-request.ts';
 import { PENDING_MS, RESET_MS, SESSION_MS, hashToken } from './token.ts';
 
@@ -38,7 +31,7 @@ export interface AuthOptions {
   /** Sends a password reset link in the background. */
   sendResetToken(user: { email: string; name: string }, token: string): void;
   /** Called in the transaction that adds a provider or a password (`credential`) to a user. */
-  onCredential(transaction: Transaction<Schema>, userId: string, provider: string): Promise<void>;
+  onCredential(transaction: Transaction, userId: string, provider: string): Promise<void>;
   /** Called when a user has set a new password with a reset link. */
   onPasswordReset(userId: string): Promise<void>;
   log: Log;
@@ -89,7 +82,7 @@ export function openAuth(options: AuthOptions) {
       expiresIn: SESSION_MS / 1000,
       additionalFields: { pending: { type: 'boolean', required: false, input: false } },
     },
-    // `ExpiredSignIns` deletes expired verifications.
+    // `expiredSignIns` deletes expired verifications.
     verification: { storeIdentifier: 'hashed', disableCleanup: true },
     // Anyone can start a sign-in with a provider, so its state is in an encrypted cookie instead of the database.
     account: {
@@ -175,16 +168,6 @@ const startSession = createAuthEndpoint.serverOnly(
     return {};
   },
 );
-
-async function hasSecondFactor({ kysely }: Database, userId: string): Promise<boolean> {
-  const row = await kysely
-    .selectFrom('users')
-    .select('id')
-    .where('id', '=', userId)
-    .where('two_factor', '=', 1)
-    .executeTakeFirst();
-  return row !== undefined;
-}
 
 /** A table, and its columns by better-auth's field names. */
 interface MappedTable {

@@ -1,7 +1,5 @@
-import type { Transaction } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
-import type { Database } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Transaction } from '../database/schema.ts';
 import { PASSWORD } from './password.ts';
 import { removeSecondFactor } from './second-factor.ts';
 import { endSessions } from './sessions.ts';
@@ -13,8 +11,7 @@ import { endSessions } from './sessions.ts';
  * person could sign in with is removed: other credentials, the second factor, sessions and password links.
  */
 export async function confirmAddress(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   userId: string,
   provider: string,
   by: Actor,
@@ -32,7 +29,7 @@ export async function confirmAddress(
     .where('provider', '<>', provider)
     .execute();
   await removeSecondFactor(transaction, userId);
-  await endSessions(database, transaction, userId, 'all', by);
+  await endSessions(transaction, userId, 'all', by);
   await transaction.deleteFrom('verifications').where('value', '=', userId).execute();
   await appendAudit(transaction, by, {
     action: 'user.confirm_email',

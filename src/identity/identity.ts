@@ -1,9 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Transaction } from 'kysely';
 import { appendAudit } from '../accounts/audit.ts';
 import type { ConfigFile } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
-import { AUTH_SECRET, type Schema } from '../database/schema.ts';
+import { AUTH_SECRET, type Transaction } from '../database/schema.ts';
 import type { SecretKeys } from '../database/secret-keys.ts';
 import type { Log } from '../support/log.ts';
 import { Secret } from '../support/secret.ts';
@@ -134,8 +133,7 @@ export class Identity implements AsyncDisposable {
       }),
       sendResetToken: ({ email, name }, token) =>
         this.mailer?.send(resetEmail({ email, name }, `${this.publicUrl()}/reset-password#${token}`)),
-      onCredential: (transaction, userId, provider) =>
-        recordProvider(database, transaction, userId, provider),
+      onCredential: recordProvider,
       onPasswordReset: (userId) => recordPasswordReset(database, userId),
       log,
     });
@@ -152,15 +150,10 @@ export class Identity implements AsyncDisposable {
  * Records that the user signs in with a provider for the first time, which has verified their address. New passwords are
  * recorded by the code that sets them.
  */
-async function recordProvider(
-  database: Database,
-  transaction: Transaction<Schema>,
-  userId: string,
-  provider: string,
-): Promise<void> {
+async function recordProvider(transaction: Transaction, userId: string, provider: string): Promise<void> {
   if (provider === PASSWORD) return;
   const by = { id: `user:${userId}`, ip: null };
-  await confirmAddress(database, transaction, userId, provider, by);
+  await confirmAddress(transaction, userId, provider, by);
   await appendAudit(transaction, by, { action: 'user.add_provider', subject: by.id, detail: { provider } });
 }
 
@@ -169,8 +162,8 @@ async function recordPasswordReset(database: Database, userId: string): Promise<
   const subject = `user:${userId}`;
   const by = { id: subject, ip: null };
   await database.kysely.transaction().execute(async (transaction) => {
-    await confirmAddress(database, transaction, userId, PASSWORD, by);
-    await endSessions(database, transaction, userId, 'all', by);
+    await confirmAddress(transaction, userId, PASSWORD, by);
+    await endSessions(transaction, userId, 'all', by);
     await appendAudit(transaction, by, {
       action: 'user.change_password',
       subject,

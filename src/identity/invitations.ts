@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
-import type { Selectable, Transaction } from 'kysely';
+import type { Selectable } from 'kysely';
 import { lockAccount } from '../accounts/accounts.ts';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { MAX_MEMBERSHIPS } from '../accounts/bounds.ts';
 import { readPage, type Page, type PageQuery } from '../accounts/page.ts';
 import { checkedEmail, refuseOneAccountTooMany } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
-import type { MemberRole, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema, Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import { INVITATION_MS, hashToken, newToken } from './token.ts';
 
@@ -48,7 +48,7 @@ export async function createInvitation(
   };
   return await database.kysely.transaction().execute(async (transaction) => {
     // Also makes concurrent invitations of the same address replace each other.
-    const account = await lockAccount(database, transaction, values.accountId);
+    const account = await lockAccount(transaction, values.accountId);
     if (account.status === 'closed') {
       throw new ServiceError('conflict', 'The account is closed.', { param: 'account_id' });
     }
@@ -135,7 +135,7 @@ export function noSuchInvitation(): ServiceError {
  * user is a member of too many accounts.
  */
 export async function addInvitedMember(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   { id, account_id: accountId, role }: Pick<InvitationRow, 'id' | 'account_id' | 'role'>,
   userId: string,
   by: Actor,
@@ -161,7 +161,7 @@ export async function addInvitedMember(
 
 /** Accepts the invitations to the verified address of a new user, and returns whether there were any. */
 export async function acceptAllInvitations(
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   user: { id: string; email: string },
   by: Actor,
 ): Promise<boolean> {

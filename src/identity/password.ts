@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import type { Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Transaction } from '../database/schema.ts';
 
 /** Hashes passwords and checks them against their hashes. */
 export interface PasswordHasher {
@@ -35,11 +34,7 @@ export async function passwordHash({ kysely }: Database, userId: string): Promis
   return row?.password_hash ?? null;
 }
 
-export async function setPassword(
-  transaction: Transaction<Schema>,
-  userId: string,
-  hash: string,
-): Promise<void> {
+export async function setPassword(transaction: Transaction, userId: string, hash: string): Promise<void> {
   const now = Date.now();
   await transaction
     .insertInto('credentials')

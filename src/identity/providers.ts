@@ -1,13 +1,12 @@
 import { genericOAuth, type GenericOAuthConfig } from 'better-auth/plugins/generic-oauth';
 import { APIError } from 'better-auth/api';
 import type { BetterAuthOptions } from 'better-auth/types';
-import type { Transaction } from 'kysely';
 import { insertAccount } from '../accounts/accounts.ts';
 import { appendAudit } from '../accounts/audit.ts';
 import { isEmail, putMember } from '../accounts/users.ts';
 import type { ProviderConfig } from '../config/schema.ts';
 import type { Database } from '../database/database.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Transaction } from '../database/schema.ts';
 import type { Secret } from '../support/secret.ts';
 import { acceptAllInvitations } from './invitations.ts';
 
@@ -94,7 +93,7 @@ export function providerAuth({ database, providers, secretOf, allowUnknownUsers 
     social: BetterAuthOptions['socialProviders'];
     plugins: BetterAuthOptions['plugins'];
     validate: NonNullable<BetterAuthOptions['user']>['validateUserInfo'];
-    onCreated: (transaction: Transaction<Schema>, user: NewUser) => Promise<void>;
+    onCreated: (transaction: Transaction, user: NewUser) => Promise<void>;
   };
 }
 

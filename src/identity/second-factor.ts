@@ -1,8 +1,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Transaction } from 'kysely';
 import type { Database } from '../database/database.ts';
 import type { SecretKeys } from '../database/secret-keys.ts';
-import type { Schema } from '../database/schema.ts';
+import type { Transaction } from '../database/schema.ts';
 import { secondFactorPlace } from './stored-secrets.ts';
 import { hashToken } from './token.ts';
 
@@ -17,6 +16,17 @@ const RECOVERY_CODES = 10;
 export interface NewSecondFactor {
   uri: string;
   recoveryCodes: string[];
+}
+
+/** Whether the user has enabled the second factor, so that every session must complete it. */
+export async function hasSecondFactor({ kysely }: Database, userId: string): Promise<boolean> {
+  const row = await kysely
+    .selectFrom('users')
+    .select('id')
+    .where('id', '=', userId)
+    .where('two_factor', '=', 1)
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /** Creates a second factor, which the user must confirm. Replaces an unconfirmed one. Null: already enabled. */
@@ -91,10 +101,7 @@ export async function consumeRecoveryCode(
 }
 
 /** Replaces the recovery codes of a user. */
-export async function createRecoveryCodes(
-  transaction: Transaction<Schema>,
-  userId: string,
-): Promise<string[]> {
+export async function createRecoveryCodes(transaction: Transaction, userId: string): Promise<string[]> {
   const codes = Array.from({ length: RECOVERY_CODES }, () => randomBase32(16));
   await transaction.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
   await transaction
@@ -105,7 +112,7 @@ export async function createRecoveryCodes(
 }
 
 /** Removes the second factor of a user and returns whether there was one. */
-export async function removeSecondFactor(transaction: Transaction<Schema>, userId: string): Promise<boolean> {
+export async function removeSecondFactor(transaction: Transaction, userId: string): Promise<boolean> {
   await transaction.deleteFrom('recovery_codes').where('user_id', '=', userId).execute();
   await transaction.deleteFrom('second_factors').where('user_id', '=', userId).execute();
   const { numUpdatedRows } = await transaction

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Database } from '../database/database.ts';
-import type { Selectable, Transaction } from 'kysely';
+import type { Selectable } from 'kysely';
 import type { Actor } from '../accounts/audit.ts';
 import { revokePlaygroundKeysOf } from '../accounts/key-table.ts';
-import type { MemberRole, Schema } from '../database/schema.ts';
+import type { MemberRole, Schema, Transaction } from '../database/schema.ts';
 import { userActor, type BrowserRequest } from './browser-request.ts';
 import { IDLE_MS, hashToken } from './token.ts';
 
@@ -66,8 +66,10 @@ export async function presentedSession(
     .executeTakeFirst();
   if (row === undefined) return null;
   const pending = row.pending === 1;
-  if (!pending && row.last_active_at < now - ACTIVITY_PRECISION_MS)
-    await updateLastActive(database, row.session_id, now);
+  if (!pending && row.last_active_at < now - ACTIVITY_PRECISION_MS) {
+    const active = database.kysely.updateTable('sessions').set({ last_active_at: now });
+    await active.where('id', '=', row.session_id).execute();
+  }
   const memberships = await database.kysely
     .selectFrom('memberships')
     .select(['account_id', 'role'])
@@ -119,8 +121,7 @@ export async function listSessions(database: Database, userId: string): Promise<
 
 /** Ends sessions of a user with their playground keys, and returns whether there were any. */
 export async function endSessions(
-  database: Database,
-  transaction: Transaction<Schema>,
+  transaction: Transaction,
   userId: string,
   which: { id: string } | { except: string } | 'all',
   by: Actor,
@@ -131,7 +132,7 @@ export async function endSessions(
   }
   const ended = await rows.execute();
   const ids = ended.map(({ id }) => id);
-  await revokePlaygroundKeysOf(database, transaction, ids, by);
+  await revokePlaygroundKeysOf(transaction, ids, by);
   return ids.length > 0;
 }
 
@@ -153,7 +154,7 @@ export async function endPresentedSession(
   const { id, user_id: userId } = session;
   await database.kysely
     .transaction()
-    .execute((transaction) => endSessions(database, transaction, userId, { id }, userActor(userId, request)));
+    .execute((transaction) => endSessions(transaction, userId, { id }, userActor(userId, request)));
 }
 
 /** Returns the token of the session cookie, `<token>.<signature>`; null: none. */
@@ -163,12 +164,4 @@ export function sessionToken(cookies: string | undefined, cookieName: string): s
     if (name === cookieName) return /^([A-Za-z0-9]{32})\./.exec(value)?.[1] ?? null;
   }
   return null;
-}
-
-async function updateLastActive(database: Database, sessionId: string, now: number): Promise<void> {
-  await database.kysely
-    .updateTable('sessions')
-    .set({ last_active_at: now })
-    .where('id', '=', sessionId)
-    .execute();
 }

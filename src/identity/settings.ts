@@ -2,6 +2,7 @@ import { appendAudit, type Actor, type AuditAction } from '../accounts/audit.ts'
 import { checkedName } from '../accounts/bounds.ts';
 import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';
+import type { Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
 import { FRESH_MS } from './token.ts';
@@ -48,7 +49,7 @@ export async function changePassword(
   const hash = await identity.passwords.hash(next);
   await withAudit(change, 'user.change_password', async (transaction, id, by) => {
     await setPassword(transaction, id, hash);
-    await endSessions(change.identity.database, transaction, id, 'all', by);
+    await endSessions(transaction, id, 'all', by);
     // Revokes password reset links.
     await transaction.deleteFrom('verifications').where('value', '=', id).execute();
   });
@@ -92,7 +93,7 @@ export async function confirmTwoFactor(change: OwnChange, code: string): Promise
       .set({ two_factor: 1, updated_at: Date.now() })
       .where('id', '=', id)
       .execute();
-    await endSessions(change.identity.database, transaction, id, { except: session.id }, by);
+    await endSessions(transaction, id, { except: session.id }, by);
   });
 }
 
@@ -106,7 +107,7 @@ export async function endTwoFactor(change: OwnChange, password: string | undefin
 export async function resetSecondFactor(database: Database, userId: string, by: Actor): Promise<boolean> {
   return await database.kysely.transaction().execute(async (transaction) => {
     if (!(await removeSecondFactor(transaction, userId))) return false;
-    await endSessions(database, transaction, userId, 'all', by);
+    await endSessions(transaction, userId, 'all', by);
     const subject = `user:${userId}`;
     await appendAudit(transaction, by, { action: 'user.end_two_factor', subject });
     return true;
@@ -133,7 +134,7 @@ export async function endOwnSessions(
   which: { id: string } | { except: string },
 ): Promise<void> {
   await withAudit(change, 'user.end_sessions', async (transaction, id, by) => {
-    const ended = await endSessions(change.identity.database, transaction, id, which, by);
+    const ended = await endSessions(transaction, id, which, by);
     if (!ended && 'id' in which) {
       throw new ServiceError('not_found', 'This session does not exist.', { param: 'id' });
     }
@@ -163,8 +164,6 @@ async function confirm(
   }
   throw new ServiceError('wrong_credentials', 'Incorrect password.', { param });
 }
-
-type Transaction = Parameters<typeof appendAudit>[0];
 
 /** Changes the user and appends the change to the audit log, in one transaction. */
 async function withAudit<T>(

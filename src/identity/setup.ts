@@ -68,7 +68,7 @@ export async function setUp(
       .returning('id')
       .executeTakeFirstOrThrow();
     const by = { id: `user:${id}`, ip: request.ip };
-    await confirmAddress(database, transaction, id, PASSWORD, by);
+    await confirmAddress(transaction, id, PASSWORD, by);
     await setPassword(transaction, id, passwordHash);
     const detail = { by_link: true };
     await appendAudit(transaction, by, { action: 'user.make_operator', subject: by.id, detail });

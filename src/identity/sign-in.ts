@@ -3,7 +3,7 @@ import { within } from '../support/deadline.ts';
 import { loggable } from '../database/errors.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Identity } from './identity.ts';
-import { consumeRecoveryCode, consumeTotp } from './second-factor.ts';
+import { consumeRecoveryCode, consumeTotp, hasSecondFactor } from './second-factor.ts';
 import { endPresentedSession, sessionToken } from './sessions.ts';
 import { authHeaders, userActor, type BrowserRequest } from './browser-request.ts';
 import { hashToken } from './token.ts';
@@ -106,12 +106,7 @@ async function finishFirstFactor(
   userId: string,
   method: string,
 ): Promise<SignInResult> {
-  const row = await identity.database.kysely
-    .selectFrom('users')
-    .select('two_factor')
-    .where('id', '=', userId)
-    .executeTakeFirst();
-  if (row?.two_factor === 1) return { status: 'second_factor', cookies };
+  if (await hasSecondFactor(identity.database, userId)) return { status: 'second_factor', cookies };
   await recordSignIn(identity, userActor(userId, request), method);
   return { status: 'signed_in', cookies };
 }

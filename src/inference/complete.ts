@@ -20,7 +20,7 @@ import {
 } from '../core/generation.ts';
 import type { RequestResult } from '../routing/breaker.ts';
 import type { BacklogEntry } from '../routing/backlog.ts';
-import type { Lease } from '../routing/lease.ts';
+import type { Permit } from '../routing/permit.ts';
 import { LONG_PREFILL_MS, Prefill } from '../routing/prefill.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { CrashSuspects } from './crash-suspects.ts';
@@ -140,7 +140,7 @@ class GenerationIterator implements Generation {
   #checkpointAt: number;
   /** Null before admission. */
   #backlogEntry: BacklogEntry | null = null;
-  #lease: Lease | null = null;
+  #permit: Permit | null = null;
   #events: ReplicaEvents | null = null;
   /** Null: the prompt takes less than a second, or its progress is not reported. */
   #prefill: Prefill | null = null;
@@ -193,8 +193,8 @@ class GenerationIterator implements Generation {
       else if (this.#interruption === null) this.#model.enterAgain(this.#backlogEntry, this.#failures);
       else this.#backlogEntry.waitToContinue();
       this.#stop.signal.throwIfAborted();
-      const lease = this.#acquire();
-      this.#events = this.#sendToReplica(lease instanceof Promise ? await lease : lease);
+      const permit = this.#acquire();
+      this.#events = this.#sendToReplica(permit instanceof Promise ? await permit : permit);
     } catch (error) {
       return await this.#end(error);
     }
@@ -209,24 +209,25 @@ class GenerationIterator implements Generation {
   }
 
   /** Sends the request to a replica that has room. */
-  #sendToReplica(lease: Lease): ReplicaEvents {
-    this.#lease = lease;
+  #sendToReplica(permit: Permit): ReplicaEvents {
+    this.#permit = permit;
     this.#backlogEntry?.leave();
     this.#prefill = null;
-    if (this.#recovery.hasOutput) this.#record.continueOn(lease.client.name);
-    else this.#record.attempt(lease.client.name, this.#reportsPrefill(lease.client));
-    const request = this.#recovery.requestFor(lease.client);
-    const { waitedMs } = lease;
+    if (this.#recovery.hasOutput) this.#record.continueOn(permit.client.name);
+    else this.#record.attempt(permit.client.name, this.#reportsPrefill(permit.client));
+    const request = this.#recovery.requestFor(permit.client);
+    const { waitedMs } = permit;
     const { maxWaitMs } = this.#model;
-    return lease.client.generate(request, this.#stop.signal, { waitedMs, maxWaitMs })[Symbol.asyncIterator]();
+    const events = permit.client.generate(request, this.#stop.signal, { waitedMs, maxWaitMs });
+    return events[Symbol.asyncIterator]();
   }
 
   /** Vectors and scores are computed one after another, which is not reported. */
   #reportsPrefill({ dialect }: ReplicaClient): boolean {
-    return DIALECT_TRAITS[dialect].reportsSlot && isForText(this.#request);
+    return DIALECT_TRAITS[dialect].isEngine && isForText(this.#request);
   }
 
-  #acquire(): Lease | Promise<Lease> {
+  #acquire(): Permit | Promise<Permit> {
     const interruption = this.#interruption;
     const routed = {
       request: this.#request,
@@ -234,8 +235,8 @@ class GenerationIterator implements Generation {
       weight: this.#accounting.weight,
       isRetry: this.#record.attempts > 0,
       failures: this.#failures,
-      charged: this.#lease?.charged ?? 0,
-      waitedMs: this.#lease?.waitedMs ?? 0,
+      charged: this.#permit?.charged ?? 0,
+      waitedMs: this.#permit?.waitedMs ?? 0,
       signal: this.#stop.signal,
     };
     if (interruption === null) return this.#model.acquire(routed);
@@ -263,11 +264,11 @@ class GenerationIterator implements Generation {
       this.#record.sent(this.#estimate());
       return this.take();
     }
-    if (value.type !== 'started' && this.#record.firstTokenAtMs === null) this.#lease?.responseStarted();
+    if (value.type !== 'started' && this.#record.firstTokenAtMs === null) this.#permit?.responseStarted();
     const isFirst = !this.#hasEmitted;
     this.#hasEmitted = true;
     this.#record.update(value, this.#estimate);
-    this.#lease?.charge(this.#record.usage);
+    this.#permit?.charge(this.#record.usage);
     this.#recovery.add(value);
     if (!isFirst && value.type === 'started') return this.take();
     // `sent` and `prefill` were handled above.
@@ -284,15 +285,22 @@ class GenerationIterator implements Generation {
   #prefilled(event: PrefillEvent): void {
     const { slotAtMs, usage } = this.#record;
     this.#record.prefilled(event);
-    const lease = this.#lease;
-    if (lease === null || slotAtMs === null) return;
-    lease.charge(usage);
+    const permit = this.#permit;
+    if (permit === null || slotAtMs === null) return;
+    permit.charge(usage);
     this.#prefill ??= new Prefill(slotAtMs, usage.cachedTokens);
     const wasLong = this.#prefill.elapsedMs >= LONG_PREFILL_MS;
     this.#prefill.report(event, performance.now());
-    lease.prefilled(this.#identity.requestId, event, this.#prefill);
-    if (!wasLong && this.#prefill.elapsedMs >= LONG_PREFILL_MS)
-      lease.replica.logLongPrefill(this.#identity.requestId, this.#prefill);
+    permit.prefilled(this.#identity.requestId, event, this.#prefill);
+    const { elapsedMs, leftMs } = this.#prefill;
+    if (wasLong || elapsedMs < LONG_PREFILL_MS) return;
+    permit.replica.log.info('a long prompt is being processed', {
+      requestId: this.#identity.requestId,
+      promptTokens: event.promptTokens,
+      doneTokens: event.doneTokens,
+      elapsedMs: Math.round(elapsedMs),
+      leftMs: leftMs ?? undefined,
+    });
   }
 
   /** Returns the first event of a stream when the row is on disk. */
@@ -316,28 +324,30 @@ class GenerationIterator implements Generation {
   /** Limits the charge to the reservation, and logs a replica that reports more. */
   #clamp(): void {
     const { usage } = this.#record;
-    if (this.#accounting.clamp()) this.#lease?.replica.warnImpossibleUsage(usage);
+    if (this.#accounting.clamp())
+      this.#permit?.replica.warn('replica reported impossible token counts', { ...usage });
   }
 
   readonly #estimate = () => estimatedPromptTokens(this.#request);
 
   readonly #onError = (error: unknown): EventResult | Promise<EventResult> => {
-    if (this.#stop.signal.aborted || !this.#lease) return this.#end(error);
+    if (this.#stop.signal.aborted || !this.#permit) return this.#end(error);
     // Another replica may refuse to continue, which is not the caller's fault.
     if (!isReplicaFailure(error)) return this.#end(this.#interruption?.error ?? error);
-    const { client, replica } = this.#lease;
+    const { client, replica } = this.#permit;
     // A response that is continued was recorded when it was interrupted.
     if (error instanceof EngineCrashed && this.#interruption === null)
       this.#crashSuspects.record(this.#request, this.#identity, `${client.name} start ${error.starts}`);
     const refused = error instanceof ReplicaRefused;
     const rateLimited = refused && error.rateLimited;
-    this.#lease.release(rateLimited ? 'inconclusive' : 'failed', error);
+    this.#permit.release(rateLimited ? 'inconclusive' : 'failed', error);
     if (this.#hasEmitted) return this.#recover(error, client);
     if (!refused) {
       this.#failedAttempts++;
       if (error instanceof ConnectionLost || error instanceof EngineCrashed) this.#lostConnections++;
       if (this.#lostConnections >= MAX_LOST_CONNECTIONS) {
-        replica.warnCrashSuspect(this.#identity.requestId);
+        const { requestId } = this.#identity;
+        replica.log.warn('request not retried: two replicas closed its connection', { requestId });
         return this.#end(error);
       }
       if (this.#failedAttempts >= MAX_FAILED_ATTEMPTS || !this.#model.takeRetry()) return this.#end(error);
@@ -378,14 +388,14 @@ class GenerationIterator implements Generation {
   /** Called at the first event of the replica that took over. */
   #interruptionEnded(): void {
     this.#interruption = null;
-    this.#lease?.responseStarted();
+    this.#permit?.responseStarted();
   }
 
   async #finish(): Promise<EventResult> {
     this.#release('succeeded');
     this.#recordSpeed();
     const invalid = this.#record.toolCalls?.invalid ?? 0;
-    if (invalid > 0) this.#lease?.replica.warnInvalidToolCalls(invalid);
+    if (invalid > 0) this.#permit?.replica.warn('replica returned invalid tool calls', { calls: invalid });
     this.#crashSuspects.clear(this.#request);
     const delivered = !this.#stop.signal.aborted;
     await this.#accounting.settle({ code: null, status: 200, billed: true, delivered });
@@ -422,7 +432,7 @@ class GenerationIterator implements Generation {
     if (this.#runMs <= 0 || usage.completionTokens === 0 || usageSource === 'clamped') return;
     if (this.#record.continuedAfter !== null) return;
     const tokensPerChoice = usage.completionTokens / totalChoices(this.#request);
-    this.#lease?.replica.recordSpeed(tokensPerChoice / this.#runMs);
+    this.#permit?.replica.recordSpeed(tokensPerChoice / this.#runMs);
   }
 
   /**
@@ -430,7 +440,7 @@ class GenerationIterator implements Generation {
    * of the replica's average speed, in the caller's favor.
    */
   #estimateWholeResponse(): void {
-    const tokensPerMs = this.#lease?.replica.tokensPerMs ?? null;
+    const tokensPerMs = this.#permit?.replica.tokensPerMs ?? null;
     if (!this.#isWholeResponse || this.#hasEmitted || tokensPerMs === null) return;
     const tokens = Math.min(Math.floor((this.#runMs * tokensPerMs) / 2), this.#request.maxTokens ?? Infinity);
     this.#accounting.estimateCompletion(tokens * totalChoices(this.#request));
@@ -439,7 +449,7 @@ class GenerationIterator implements Generation {
   #release(result: RequestResult): void {
     this.#ended = true;
     this.#backlogEntry?.leave();
-    this.#lease?.release(result);
+    this.#permit?.release(result);
     this.#record.endedAtMs = performance.now();
   }
 }

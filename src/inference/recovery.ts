@@ -51,13 +51,13 @@ export class Interruption {
    * be an embedded engine that is restarting. Throws the error of the interruption after the maximum wait, or the
    * reason of the signal.
    */
-  async acquire<Lease>(
+  async acquire<Permit>(
     acquire: (
       failures: ReadonlyMap<ReplicaClient, ServiceError>,
       signal: AbortSignal,
-    ) => Lease | Promise<Lease>,
+    ) => Permit | Promise<Permit>,
     signal: AbortSignal,
-  ): Promise<Lease> {
+  ): Promise<Permit> {
     const waited = new AbortController();
     using _ = new Deadline(Math.max(0, this.#untilMs - performance.now()), () => waited.abort(this.error));
     const either = AbortSignal.any([signal, waited.signal]);

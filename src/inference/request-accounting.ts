@@ -120,9 +120,8 @@ export class RequestAccounting {
     const { price } = (this.#worst = worst);
     this.#record.limitHeaders = decision.headers;
     if (!decision.admitted) {
-      const { code, message, retryAfterMs } = decision.denial;
       this.#record.deniedBy = decision.denial;
-      throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
+      throw errorOf(decision.denial);
     }
     const { reservation } = decision;
     this.#reservation = reservation;
@@ -322,7 +321,7 @@ export class RequestAccounting {
         actual = REFUSED;
       }
     } finally {
-      if (this.#reservation) limiter.settle(this.#reservation, actual);
+      if (this.#reservation) limiter.release(this.#reservation, actual);
     }
   }
 }
@@ -397,12 +396,13 @@ export async function countRequest(
     worstPico: 0n,
     shortest: () => ({ tokens: 0, pico: 0n }),
   });
-  if (!decision.admitted) {
-    const { code, message, retryAfterMs } = decision.denial;
-    throw new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
-  }
-  limiter.settle(decision.reservation, { tokens: 0, pico: 0n, request: true });
+  if (!decision.admitted) throw errorOf(decision.denial);
+  limiter.release(decision.reservation, { tokens: 0, pico: 0n, request: true });
   return decision.headers.filter((_, index, all) => all[index - (index % 2)]?.endsWith('-requests'));
+}
+
+function errorOf({ code, message, retryAfterMs }: Denial): ServiceError {
+  return new ServiceError(code, message, retryAfterMs === null ? {} : { retryAfterMs });
 }
 
 /** The limiter recognizes limits by their objects. */
@@ -538,8 +538,8 @@ function maximumOf(
   price: ConfiguredModel['price'],
 ): Omit<WorstCase, 'price'> {
   const promptTokens = Math.min(prompt, context);
-  const short = usageOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
-  const long = usageOf(Math.min(promptTokens, context - longest), longest * choices, price);
+  const short = amountsOf(promptTokens, Math.min(longest, context - promptTokens) * choices, price);
+  const long = amountsOf(Math.min(promptTokens, context - longest), longest * choices, price);
   return {
     promptTokens,
     completionTokens: longest * choices,
@@ -548,7 +548,7 @@ function maximumOf(
   };
 }
 
-function usageOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
+function amountsOf(promptTokens: number, completionTokens: number, price: ConfiguredModel['price']) {
   return {
     tokens: promptTokens + completionTokens,
     pico: costOf({ promptTokens, cachedTokens: 0, completionTokens }, price),

@@ -67,7 +67,7 @@ export function parseExactBody(text: string, exact?: ExactNumber[]): unknown {
   // Most bodies have none. Then, nothing has to search the text, which takes as long as parsing it.
   if (!hasKeptNumber(plain, false) || !hasInexact(text, plain)) return plain;
   const value: unknown = JSON.parse(text, keepText);
-  settle(value, [], false, exact);
+  roundOthers(value, [], false, exact);
   return value;
 }
 
@@ -121,13 +121,14 @@ export function restoreExact(value: unknown, exact: readonly ExactNumber[]): voi
   }
 }
 
-function settle(value: unknown, path: readonly string[], isKept: boolean, exact?: ExactNumber[]): void {
+/** Replaces the texts of numbers that are not kept. `exact`: see `parseExactBody`. */
+function roundOthers(value: unknown, path: readonly string[], isKept: boolean, exact?: ExactNumber[]): void {
   if (typeof value !== 'object' || value === null) return;
   const holder = value as Record<string, unknown>; // Arrays have keys as well.
   for (const [key, member] of Object.entries(holder)) {
     const at = [...path, key];
     const keeps = isKept || keepsNumbers(holder, key);
-    if (!isRawNumber(member)) settle(member, at, keeps, exact);
+    if (!isRawNumber(member)) roundOthers(member, at, keeps, exact);
     else if (!keeps) holder[key] = Number(member.rawJSON);
     else if (exact !== undefined) {
       exact.push([at, member.rawJSON]);

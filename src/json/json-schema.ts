@@ -276,7 +276,7 @@ function checkNode(value: unknown, path: string, depth: number, budget: Budget):
   checkLiterals(node, path);
   checkRepetitions(node, path, budget);
   checkScalars(node, path);
-  checkObjectKeywords(node, path, depth, budget);
+  checkNames(node, path);
   checkNested(node, path, depth, budget);
 }
 
@@ -342,13 +342,13 @@ function checkRepetitions(node: Node, path: string, budget: Budget): void {
     ['minItems', 'maxItems'],
     ['minLength', 'maxLength'],
   ] as const) {
-    const min = readCount(node, low, path, budget) ?? 0;
-    const max = readCount(node, high, path, budget) ?? Infinity;
+    const min = readRepetitions(node, low, path, budget) ?? 0;
+    const max = readRepetitions(node, high, path, budget) ?? Infinity;
     if (max < min) throw wrongValue(`${path}.${high}`, `at least \`${low}\``);
   }
 }
 
-function readCount(node: Node, keyword: string, path: string, budget: Budget): number | null {
+function readRepetitions(node: Node, keyword: string, path: string, budget: Budget): number | null {
   if (!(keyword in node)) return null;
   const value = numberValue(node[keyword]);
   const at = `${path}.${keyword}`;
@@ -397,21 +397,11 @@ function checkBounds(node: Node, path: string): void {
   }
 }
 
-function checkObjectKeywords(node: Node, path: string, depth: number, budget: Budget): void {
-  const properties = 'properties' in node ? asObject(node['properties'], `${path}.properties`) : {};
-  for (const [name, schema] of Object.entries(properties)) {
-    const at = `${path}.properties.${displayName(name)}`;
-    asString(name, at);
-    checkNode(schema, at, depth + 1, budget);
-  }
+function checkNames(node: Node, path: string): void {
   if ('required' in node) {
     const required = node['required'];
     if (!Array.isArray(required)) throw wrongType(`${path}.required`, 'an array', required);
     required.forEach((name, index) => asString(name, `${path}.required[${index}]`));
-  }
-  const extra = node['additionalProperties'];
-  if (extra !== undefined && extra !== false) {
-    checkNode(extra, `${path}.additionalProperties`, depth + 1, budget);
   }
   if ('propertyNames' in node) checkPropertyNames(node['propertyNames'], `${path}.propertyNames`);
 }
@@ -429,24 +419,25 @@ function checkPropertyNames(value: unknown, path: string): void {
     node['enum'].forEach((name, index) => asString(name, `${path}.enum[${index}]`));
 }
 
+/** Checks the schemas in a schema. */
 function checkNested(node: Node, path: string, depth: number, budget: Budget): void {
-  if ('items' in node && !(node['items'] === false && 'prefixItems' in node)) {
-    checkNode(node['items'], `${path}.items`, depth + 1, budget);
-  }
-  for (const keyword of ['anyOf', 'oneOf', 'allOf', 'prefixItems']) {
-    if (!(keyword in node)) continue;
-    const list = node[keyword];
+  const check = (schema: unknown, at: string): void => checkNode(schema, at, depth + 1, budget);
+  for (const [keyword, value] of Object.entries(node)) {
     const at = `${path}.${keyword}`;
-    if (!Array.isArray(list)) throw wrongType(at, 'an array', list);
-    if (list.length === 0) throw wrongValue(at, 'an array with at least 1 schema');
-    list.forEach((schema, index) => checkNode(schema, `${at}[${index}]`, depth + 1, budget));
+    if (SCHEMA_MAPS.has(keyword)) {
+      for (const [name, schema] of Object.entries(asObject(value, at)))
+        check(schema, `${at}.${displayName(name)}`);
+    } else if (SCHEMA_LISTS.has(keyword)) {
+      if (!Array.isArray(value)) throw wrongType(at, 'an array', value);
+      if (value.length === 0) throw wrongValue(at, 'an array with at least 1 schema');
+      value.forEach((schema, index) => check(schema, `${at}[${index}]`));
+    } else if (SCHEMAS.has(keyword) && !allowsNoOther(node, keyword)) check(value, at);
   }
-  for (const keyword of ['$defs', 'definitions']) {
-    if (!(keyword in node)) continue;
-    for (const [name, schema] of Object.entries(asObject(node[keyword], `${path}.${keyword}`))) {
-      checkNode(schema, `${path}.${keyword}.${displayName(name)}`, depth + 1, budget);
-    }
-  }
+}
+
+/** Whether a keyword only allows no other properties or elements than those with their own schemas. */
+function allowsNoOther(node: Node, keyword: string): boolean {
+  return node[keyword] === false && (keyword === 'additionalProperties' || 'prefixItems' in node);
 }
 
 /**

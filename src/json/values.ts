@@ -25,6 +25,11 @@ export function readCount(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
+/** Encodes a text for a JSON string, without the quotes. */
+export function escapeJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
 /** Parses a JSON object. Returns `{}` for any other text. */
 export function parseJsonObject(text: string): JsonObject {
   try {

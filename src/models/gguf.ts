@@ -8,10 +8,8 @@ import { ModelFileError } from './errors.ts';
 export interface GgufInfo {
   /** The path passed to `readGguf`. For a split model, its first file. */
   path: string;
-  /** Such as `llama` or `qwen3`. */
+  /** `general.architecture`, such as `llama`. */
   architecture: string;
-  /** `general.name`. */
-  name: string | null;
   /** `general.license`, usually an SPDX identifier. */
   license: string | null;
   /** Context length that the model was trained with. */
@@ -26,18 +24,12 @@ export interface GgufInfo {
   bosToken: string | null;
   /** Text of the end-of-sequence token. */
   eosToken: string | null;
-  /** Whether prompts start with `bosToken`. If null, the default of the tokenizer applies. */
-  addBosToken: boolean | null;
-  /** Whether a separator comes between two texts, after the end of the first. If null, as for `addBosToken`. */
+  /** Whether a separator comes between two texts, after the end of the first. If null, the default of the tokenizer applies. */
   addSeparator: boolean | null;
   /** The prompt of a model that ranks texts, with `{query}` and `{document}`; null: they only have a separator. */
   rerankTemplate: string | null;
   /** Name of the file type, such as `Q4_1`. If it is unknown, the most common type of the weights. */
   quantization: string;
-  /** `general.file_type`. */
-  fileType: number | null;
-  /** From the metadata, or else the number of weights in the file; null if both are unknown. */
-  parameterCount: number | null;
   /** Bytes of KV cache per token in F16, for all layers with attention. Layers with a sliding window count in full. */
   kvBytesPerToken: number;
   /** Number of the latest tokens that some layers see; null if all layers see all tokens. */
@@ -53,8 +45,6 @@ export interface GgufInfo {
   /** From `general.sampling.*`; null if the file recommends nothing. */
   sampling: RecommendedSampling | null;
   layerCount: number;
-  /** Number of files; 1 if the model is not split. */
-  splitCount: number;
   /** Paths of all files, in order. They are absolute if `path` is absolute. */
   files: readonly string[];
   /** Total size of all files. */
@@ -89,12 +79,10 @@ export async function readGguf(path: string): Promise<GgufInfo> {
 
   const architecture = metadata.requiredText('general.architecture');
   const fileType = metadata.number('general.file_type');
-  const elements = scans.reduce((sum, scan) => sum + scan.elements, 0);
   const preTokenizer = metadata.text('tokenizer.ggml.pre');
   return {
     path,
     architecture,
-    name: metadata.text('general.name'),
     license: metadata.text('general.license'),
     contextTokens: metadata.requiredNumber(`${architecture}.context_length`),
     chatTemplate: metadata.text('tokenizer.chat_template'),
@@ -102,12 +90,9 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     preTokenizer,
     bosToken: first.tokenTexts.get('tokenizer.ggml.bos_token_id') ?? null,
     eosToken: first.tokenTexts.get('tokenizer.ggml.eos_token_id') ?? null,
-    addBosToken: metadata.flag('tokenizer.ggml.add_bos_token'),
     addSeparator: metadata.flag('tokenizer.ggml.add_sep_token'),
     rerankTemplate: metadata.text('tokenizer.chat_template.rerank'),
     quantization: (fileType === null ? undefined : FILE_TYPES.get(fileType)) ?? mostCommonType(scans),
-    fileType,
-    parameterCount: metadata.number('general.parameter_count') ?? (elements === 0 ? null : elements),
     ...cacheBytes(metadata, architecture),
     slidingWindow: metadata.number(`${architecture}.attention.sliding_window`) || null,
     vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
@@ -115,7 +100,6 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     embedding: embeddingOf(metadata, architecture, first.hasClassifier),
     sampling: samplingOf(metadata),
     layerCount: metadata.number(`${architecture}.block_count`) ?? 0,
-    splitCount: files.length,
     files,
     sizeBytes: scans.reduce((sum, scan) => sum + scan.sizeBytes, 0),
   };

@@ -11,6 +11,13 @@ export interface Credentials {
   origin: string;
 }
 
+interface HttpRequest {
+  method: 'GET' | 'HEAD';
+  headers: Readonly<Record<string, string>>;
+  credentials: Credentials | null;
+  signal: AbortSignal;
+}
+
 export interface HttpResponse {
   status: number;
   headers: Readonly<Record<string, string | undefined>>;
@@ -48,7 +55,7 @@ export class HttpClient {
 
   /** Follows redirects. The caller must read or destroy the body. @throws PullError `source_failed` */
   async get(url: URL, headers: Record<string, string>, credentials: Credentials | null, signal: AbortSignal) {
-    return this.#follow('GET', url, headers, credentials, signal, () => true);
+    return this.#follow(url, { method: 'GET', headers, credentials, signal }, () => true);
   }
 
   /**
@@ -57,14 +64,8 @@ export class HttpClient {
    * @throws PullError `source_failed`
    */
   async head(url: URL, credentials: Credentials | null, signal: AbortSignal): Promise<HttpResponse> {
-    const response = await this.#follow(
-      'HEAD',
-      url,
-      {},
-      credentials,
-      signal,
-      (next) => next.origin === url.origin,
-    );
+    const request = { method: 'HEAD', headers: {}, credentials, signal } as const;
+    const response = await this.#follow(url, request, (next) => next.origin === url.origin);
     await response.body.dump();
     return response;
   }
@@ -73,17 +74,10 @@ export class HttpClient {
     await this.#dispatcher.destroy();
   }
 
-  async #follow(
-    method: 'GET' | 'HEAD',
-    start: URL,
-    headers: Record<string, string>,
-    credentials: Credentials | null,
-    signal: AbortSignal,
-    mayFollow: (next: URL) => boolean,
-  ): Promise<HttpResponse> {
+  async #follow(start: URL, request: HttpRequest, mayFollow: (next: URL) => boolean): Promise<HttpResponse> {
     let url = start;
     for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
-      const response = await this.#send(method, url, headers, credentials, signal);
+      const response = await this.#send(url, request);
       const next = redirectTarget(response);
       if (next === null || !mayFollow(next)) return response;
       await response.body.dump();
@@ -98,13 +92,7 @@ export class HttpClient {
     throw new PullError('source_failed', `${start.host} redirects more than ${MAX_REDIRECTS} times`);
   }
 
-  async #send(
-    method: 'GET' | 'HEAD',
-    url: URL,
-    headers: Record<string, string>,
-    credentials: Credentials | null,
-    signal: AbortSignal,
-  ): Promise<HttpResponse> {
+  async #send(url: URL, { method, headers, credentials, signal }: HttpRequest): Promise<HttpResponse> {
     const requestHeaders: Record<string, string> = {
       ...headers,
       'accept-encoding': 'identity',
@@ -117,13 +105,14 @@ export class HttpClient {
     const timeout = new AbortController();
     const timer = setTimeout(() => timeout.abort(), this.#timeouts.connectMs + this.#timeouts.responseMs);
     try {
-      const { statusCode, headers, body } = await requestWithProxy(url, {
+      const response = await requestWithProxy(url, {
         method,
         headers: requestHeaders,
         dispatcher: this.#dispatcher,
         signal: AbortSignal.any([signal, timeout.signal]),
       });
-      return { status: statusCode, headers: firstValues(headers), body, url };
+      const { statusCode: status, body } = response;
+      return { status, headers: firstValues(response.headers), body, url };
     } catch (error) {
       signal.throwIfAborted();
       const reason = timeout.signal.aborted ? 'no response in time' : reasonOf(error);
@@ -144,11 +133,7 @@ function redirectTarget(response: HttpResponse): URL | null {
 function firstValues(
   headers: Record<string, string | string[] | undefined>,
 ): Record<string, string | undefined> {
-  const entries = Object.entries(headers).map(([name, value]) => [
-    name,
-    Array.isArray(value) ? value[0] : value,
-  ]);
-  return Object.fromEntries(entries);
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat()[0]]));
 }
 
 function openDispatcher(env: NodeJS.ProcessEnv, { connectMs, responseMs, idleMs }: HttpTimeouts): Dispatcher {

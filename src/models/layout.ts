@@ -108,6 +108,7 @@ export async function writeRecord(file: string, record: FileRecord): Promise<voi
   await syncFolder(dirname(path));
 }
 
+/** Returns the path of the record of a model file, or of the state of an unfinished download. */
 export function recordPath(file: string): string {
   return `${file}.json`;
 }

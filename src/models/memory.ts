@@ -63,10 +63,7 @@ export interface AvailableMemory {
 
 /** The model does not fit into memory. */
 export class NotEnoughMemory extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'NotEnoughMemory';
-  }
+  override readonly name = 'NotEnoughMemory';
 }
 
 /** The context of a slot in which agents work. The first prompts of Codex and Claude Code have 7,500 to 18,100 tokens. */

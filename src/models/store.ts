@@ -17,7 +17,7 @@ import {
 import { readGguf } from './gguf.ts';
 import { HttpClient, type HttpTimeouts } from './http-client.ts';
 import { Layout, partPath, pipFolder, readRecord, recordPath, splitFiles, siblingSource } from './layout.ts';
-import { ModelFileError, PullError, systemCode } from './errors.ts';
+import { PullError, systemCode } from './errors.ts';
 import { ProgressMeter, type OnProgress, type PullProgress } from './progress.ts';
 import { CATALOG, findModel } from './catalog.ts';
 import { parseSource, SourceError, type ModelSource } from './source.ts';
@@ -68,7 +68,7 @@ interface VerificationResult {
 export class ModelStore {
   readonly #options: ModelStoreOptions;
   readonly #layout: Layout;
-  readonly #pulls = new SharedPulls<LocalModel>();
+  readonly #pulls = new SharedPulls();
 
   constructor(options: ModelStoreOptions) {
     this.#options = options;
@@ -208,7 +208,6 @@ export class ModelStore {
   async #findLocal(model: ResolvedModel): Promise<LocalModel | null> {
     if (model.targets.length > 0) return this.#installed(model.id, model.files);
     const [file = ''] = model.files;
-    if (!(await exists(file))) throw new ModelFileError('missing', file, 'no such file');
     const info = await readGguf(file);
     return {
       id: null,
@@ -222,15 +221,11 @@ export class ModelStore {
   }
 
   async #installed(id: string | null, files: readonly string[]): Promise<LocalModel | null> {
-    const records = await Promise.all(files.map(installedRecord));
+    const records = (await Promise.all(files.map(installedRecord))).filter((record) => record !== null);
     const [first] = records;
     const [file] = files;
-    if (first === undefined || first === null || file === undefined) return null;
-    let sizeBytes = 0;
-    for (const record of records) {
-      if (record === null) return null;
-      sizeBytes += record.sizeBytes;
-    }
+    if (first === undefined || file === undefined || records.length < files.length) return null;
+    const sizeBytes = records.reduce((sum, record) => sum + record.sizeBytes, 0);
     return {
       id,
       file,
@@ -343,10 +338,10 @@ function parseName(name: string, baseFolder?: string): ModelSource {
   }
 }
 
-type Work<T> = (signal: AbortSignal, onProgress: OnProgress) => Promise<T>;
+type Work = (signal: AbortSignal, onProgress: OnProgress) => Promise<LocalModel>;
 
-interface Pull<T> {
-  result: Promise<T>;
+interface Pull {
+  result: Promise<LocalModel>;
   abort: AbortController;
   relay: ProgressRelay;
 }
@@ -361,16 +356,16 @@ interface ProgressRelay {
  * Combines concurrent pulls of the same key in this process: all callers get the progress and the result. The pull is
  * aborted when all callers have aborted.
  */
-class SharedPulls<T> {
-  readonly #running = new Map<string, Pull<T>>();
+class SharedPulls {
+  readonly #running = new Map<string, Pull>();
 
   /** Joins the pull of `key`, or starts it with `work`. Rejects with the signal's reason when aborted. */
   async join(
     key: string,
     signal: AbortSignal,
     onProgress: OnProgress | undefined,
-    work: Work<T>,
-  ): Promise<T> {
+    work: Work,
+  ): Promise<LocalModel> {
     signal.throwIfAborted();
     const pull = this.#running.get(key) ?? this.#start(key, work);
     const listener: OnProgress = (progress) => onProgress?.(progress);
@@ -392,14 +387,14 @@ class SharedPulls<T> {
     }
   }
 
-  #start(key: string, work: Work<T>): Pull<T> {
+  #start(key: string, work: Work): Pull {
     const abort = new AbortController();
     const relay: ProgressRelay = { listeners: new Set(), last: null };
     const result = work(abort.signal, (progress) => {
       relay.last = progress;
       for (const listener of relay.listeners) listener(progress);
     });
-    const pull: Pull<T> = { result, abort, relay };
+    const pull: Pull = { result, abort, relay };
     this.#running.set(key, pull);
     const remove = (): void => {
       if (this.#running.get(key) === pull) this.#running.delete(key);

@@ -1,66 +1,8 @@
 import type { ServiceError } from '../core/errors.ts';
 import type { Notes } from '../core/notes.ts';
-import { asObject, asString, missing, noteUnknown, wrongType, type JsonObject } from '../json/values.ts';
+import { asString, wrongType } from '../json/values.ts';
+import { Element } from './element.ts';
 import type { Content } from './images.ts';
-
-/** An object in the conversation of a request: an item, a message, a block, or a part of a content. */
-export class Element {
-  readonly #object: JsonObject;
-  readonly path: string;
-  /** Receives what has no effect. */
-  readonly notes: Notes;
-
-  /** Throws `invalid_type` for anything but an object. */
-  constructor(value: unknown, path: string, notes: Notes) {
-    this.#object = asObject(value, path);
-    this.path = path;
-    this.notes = notes;
-  }
-
-  get type(): string {
-    const type = this.required('type');
-    if (typeof type !== 'string') throw wrongType(this.at('type'), 'a string', type);
-    return type;
-  }
-
-  /** Returns the path of a field. */
-  at(name: string): string {
-    return `${this.path}.${name}`;
-  }
-
-  has(name: string): boolean {
-    return name in this.#object;
-  }
-
-  /** Returns the value of a field; null if it is absent. */
-  get(name: string): unknown {
-    return this.#object[name] ?? null;
-  }
-
-  required(name: string): unknown {
-    const value = this.get(name);
-    if (value === null) throw missing(this.at(name));
-    return value;
-  }
-
-  text(name: string): string {
-    return asString(this.required(name), this.at(name));
-  }
-
-  /** Returns the text of a field; '' if it is absent. */
-  optionalText(name: string): string {
-    return asString(this.get(name) ?? '', this.at(name));
-  }
-
-  /** Returns the object in a field. */
-  element(name: string): Element {
-    return new Element(this.required(name), this.at(name), this.notes);
-  }
-
-  noteUnknown(known: ReadonlySet<string>): void {
-    noteUnknown(this.#object, known, this.notes, `${this.path}.`);
-  }
-}
 
 /** Reads an element. `T`: what collects the elements. */
 export type ElementReader<T> = (element: Element, into: T) => void;

@@ -1,5 +1,6 @@
 import type { Feature } from '../core/features.ts';
 import type { GenerationKind } from '../core/generation.ts';
+import type { Protocol } from '../core/protocol.ts';
 import { asString, isLongerThan, wrongType, wrongValue } from '../json/values.ts';
 
 /** JSON Schema keywords of a field, for validation, docs and OpenAPI. */
@@ -63,9 +64,12 @@ export interface ScalarField<T> extends Field {
   readonly read: (value: unknown, path: string) => T;
 }
 
-/** A field with a separate parser. */
-export function structured(path: string, type: string, schema: FieldSchema, options: FieldOptions): Field {
-  return createField(path, 'generation', type, schema, options);
+/** A field with a separate parser. `type`: default is that of the schema. */
+export function structured(
+  path: string,
+  { type, schema, ...options }: FieldOptions & { type?: string; schema: FieldSchema },
+): Field {
+  return createField(path, 'generation', type ?? schema.type ?? '', schema, options);
 }
 
 /** A field that is accepted with any value and ignored. */
@@ -208,4 +212,14 @@ function rangeText(schema: FieldSchema): string {
 
 function quoted(value: unknown): string {
   return value === null ? 'none' : `\`${JSON.stringify(value)}\``;
+}
+
+/** Returns `paramOf` of a protocol with these fields. `others`: the paths of features that no field asks for. */
+export function paramsOf(
+  fields: readonly Field[],
+  others: Partial<Record<Feature, string>> = {},
+): Protocol['paramOf'] {
+  const paths = new Map<string | null, string>(Object.entries(others));
+  for (const { feature, path } of fields) paths.set(feature, path);
+  return (feature) => paths.get(feature) ?? feature;
 }

@@ -16,7 +16,8 @@ import {
 import type { ServiceError } from '../core/errors.ts';
 import type { Notes } from '../core/notes.ts';
 import { readImageHeader, type ImageHeader } from './image-header.ts';
-import { asString, unsupported, wrongType, wrongValue } from '../json/values.ts';
+import { unsupported, wrongValue } from '../json/values.ts';
+import type { Element } from './element.ts';
 
 /** Maximum area of an image, in pixels: 8192 x 8192. An image of this size takes 200 MB when it is decoded. */
 export const MAX_IMAGE_PIXELS = 67_108_864;
@@ -84,7 +85,7 @@ export class Content {
 }
 
 /** Returns the text of a message of the system or the assistant. Throws `unsupported_parameter` if it has an image. */
-export function textOnly({ text, images: [image] }: Content): string {
+export function textOnly({ text, images: [image] }: Pick<Content, 'text' | 'images'>): string {
   if (image === undefined) return text;
   throw imageOfOther(image.path);
 }
@@ -94,9 +95,9 @@ export function imageOfOther(path: string): ServiceError {
   return unsupported(path, 'is an image, and only messages of the user and results of tools can have images');
 }
 
-/** Reads the URL of an image: a data URI, or an `https` URL. Throws a 400 with its path. */
-export function readImageUrl(value: unknown, path: string): ReadImage {
-  const url = asString(value, path);
+/** Reads the URL of an image in a field: a data URI, or an `https` URL. Throws a 400 with its path. */
+export function readImageUrl(element: Element, name: string): ReadImage {
+  const [url, path] = [element.text(name), element.at(name)];
   if (!/^data:/i.test(url)) {
     const checked = checkedUrl(url, path);
     return { url: checked, digest: checked, file: null, path };
@@ -110,17 +111,13 @@ export function readImageUrl(value: unknown, path: string): ReadImage {
 /** Maximum length of a data URI up to its comma. */
 const MAX_START = 128;
 
-/** Reads an image in base64. Throws a 400 with its path. */
-export function readImageData(value: unknown, path: string): ReadImage {
-  return readFile(asString(value, path), path);
+/** Reads an image in base64 from a field. Throws a 400 with its path. */
+export function readImageData(element: Element, name: string): ReadImage {
+  return readFile(element.text(name), element.at(name));
 }
 
-export function readImageDetail(value: unknown, path: string): ImageDetail | null {
-  if (value === null) return null;
-  const found = IMAGE_DETAILS.find((one) => one === value);
-  if (found !== undefined) return found;
-  if (typeof value !== 'string') throw wrongType(path, 'a string', value);
-  throw wrongValue(path, `one of ${IMAGE_DETAILS.join(', ')}`);
+export function readImageDetail(element: Element): ImageDetail | null {
+  return element.get('detail') === null ? null : element.oneOf('detail', IMAGE_DETAILS);
 }
 
 const IMAGE = 'a PNG, JPEG, GIF or WebP image';

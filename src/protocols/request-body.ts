@@ -1,72 +1,59 @@
+import { Element } from './element.ts';
 import type { Field, ScalarField } from './field.ts';
 import { listOf } from './foreign-fields.ts';
 import type { Notes } from '../core/notes.ts';
-import { asObject, missing, noteUnknownField, unsupported } from '../json/values.ts';
+import { noteUnknownField, unsupported } from '../json/values.ts';
 
 /**
- * A JSON object in a request, read according to the table of fields. The constructor notes fields that are unknown or
+ * An object in a request, read according to the table of fields. The constructor notes fields that are unknown or
  * have no effect, and throws `unsupported_parameter` for a field that is refused or misspelled.
  */
-export class RequestBody {
-  readonly #object: Readonly<Record<string, unknown>>;
+export class RequestBody extends Element {
   readonly #table: readonly Field[];
-  readonly #path: string;
-  /** Receives what has no effect. */
-  readonly notes: Notes;
 
   /**
-   * `table` has the fields of the request. `parent` is the path in the table (such as `messages[].`); `path` is the one in
-   * the body (`messages[2].`).
+   * `table` has the fields of the request. `path` is that in the body (such as `messages[2]`), and `place` that in the table
+   * (`messages[]`).
    */
-  constructor(
-    object: Readonly<Record<string, unknown>>,
-    table: readonly Field[],
-    notes: Notes,
-    parent = '',
-    path = parent,
-  ) {
-    this.#object = object;
+  constructor(value: unknown, table: readonly Field[], notes: Notes, path = '', place = path) {
+    super(value, path, notes);
     this.#table = table;
-    this.#path = path;
-    this.notes = notes;
+    const { object } = this;
     const names = Object.keys(object);
     if (names.length === 0) return;
-    const fields = fieldsOf(parent, table);
+    const fields = fieldsOf(place, table);
     for (const name of names) {
       const field = fields.get(name);
       if (field === undefined) {
-        noteUnknownField(object, name, fields, notes, path);
+        noteUnknownField(object, name, fields, notes, this.at(''));
         continue;
       }
       const value = object[name] ?? null;
       if (value === null || isNeutral(field, value)) continue;
-      if (field.use === 'refused') throw unsupported(path + name, refusalOf(field));
-      if (field.use === 'noted') notes.add(path + name, 'ignored');
+      if (field.use === 'refused') throw unsupported(this.at(name), refusalOf(field));
+      if (field.use === 'noted') notes.add(this.at(name), 'ignored');
     }
   }
 
   /** Whether the field has a value besides null. */
-  has(field: Field): boolean {
-    return (this.#object[field.name] ?? null) !== null;
+  isSet({ name }: Field): boolean {
+    return this.get(name) !== null;
   }
 
   /** Returns the value unchecked, or null if absent. Throws `missing_required_parameter`. */
-  raw(field: Field): unknown {
-    const value = this.#object[field.name] ?? null;
-    if (value === null && field.required) throw missing(this.#path + field.name);
-    return value;
+  raw({ name, required }: Field): unknown {
+    return required ? this.required(name) : this.get(name);
   }
 
   /** Returns the checked value, or the fallback. */
   read<T>(field: ScalarField<T>): T {
     const value = this.raw(field);
-    return value === null ? field.fallback : field.read(value, this.#path + field.name);
+    return value === null ? field.fallback : field.read(value, this.at(field.name));
   }
 
   /** Returns the object in a field of the body, without members if it is absent. Throws as the constructor does, and `invalid_type`. */
   nested({ path, name }: Field): RequestBody {
-    const object = asObject(this.#object[name] ?? {}, path);
-    return new RequestBody(object, this.#table, this.notes, `${path}.`);
+    return new RequestBody(this.get(name) ?? {}, this.#table, this.notes, path);
   }
 }
 
@@ -85,15 +72,16 @@ function isNeutral(field: Field, value: unknown): boolean {
 
 const cache = new WeakMap<readonly Field[], Map<string, ReadonlyMap<string, Field>>>();
 
-/** Returns the fields of the object at `parent`, by name. */
-function fieldsOf(parent: string, table: readonly Field[]): ReadonlyMap<string, Field> {
-  let byParent = cache.get(table);
-  if (byParent === undefined) cache.set(table, (byParent = new Map()));
-  let fields = byParent.get(parent);
+/** Returns the fields of the object at `place`, by name. */
+function fieldsOf(place: string, table: readonly Field[]): ReadonlyMap<string, Field> {
+  let byPlace = cache.get(table);
+  if (byPlace === undefined) cache.set(table, (byPlace = new Map()));
+  let fields = byPlace.get(place);
   if (fields === undefined) {
+    const parent = place === '' ? '' : `${place}.`;
     const own = table.filter((field) => field.path === parent + field.name);
     fields = new Map(own.map((field) => [field.name, field]));
-    byParent.set(parent, fields);
+    byPlace.set(place, fields);
   }
   return fields;
 }

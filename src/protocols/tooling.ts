@@ -2,7 +2,8 @@ import { ServiceError } from '../core/errors.ts';
 import type { ChatRequest, Tool, ToolChoice } from '../core/generation.ts';
 import type { Notes } from '../core/notes.ts';
 import { checkStrictSchemas } from '../json/json-schema.ts';
-import { asObject, checkWellFormedJson, wrongType, wrongValue, type JsonObject } from '../json/values.ts';
+import { checkWellFormedJson, wrongType, wrongValue } from '../json/values.ts';
+import type { Element } from './element.ts';
 
 /** Functions per request. OpenAI's API accepts 128, but agents with many MCP servers have more. */
 export const MAX_TOOLS = 1024;
@@ -46,15 +47,15 @@ export class ToolList<Known> {
   }
 }
 
-/** Checks a list of tools, its size, and that its text is well-formed. Returns an empty list for null. */
-export function toolElements(value: unknown, path: string): readonly unknown[] {
-  if (value === null) return [];
-  if (!Array.isArray(value)) throw wrongType(path, 'an array', value);
-  const text = JSON.stringify(value);
+/** Returns the tools in a field. Checks their number of characters, and that their text is well-formed. */
+export function toolElements(element: Element): readonly Element[] {
+  if (element.get('tools') === null) return [];
+  const path = element.at('tools');
+  const text = JSON.stringify(element.list('tools'));
   if (text.length > MAX_TOOLS_CHARACTERS)
     throw wrongValue(path, `at most ${MAX_TOOLS_CHARACTERS} characters of JSON`);
   checkWellFormedJson(text, path);
-  return value;
+  return element.elements('tools');
 }
 
 /**
@@ -76,19 +77,20 @@ function withStrictSchemas(tools: Tool[], paths: readonly string[], notes: Notes
 const CHOICES = ['none', 'auto', 'required'] as const;
 const EXPECTED_CHOICE = `one of ${CHOICES.join(', ')}, or an object`;
 
-/** Reads a `tool_choice` as OpenAI's APIs have it. `unmet`: the error for a choice that needs tools if there are none. */
+/** Reads `tool_choice` as OpenAI's APIs have it. `unmet`: the error for a choice that needs tools if there are none. */
 export function readToolChoice(
-  value: unknown,
+  body: Element,
   tools: readonly Tool[],
   unmet: string,
-  readObject: (object: JsonObject) => ToolChoice,
+  readObject: (object: Element) => ToolChoice,
 ): ToolChoice {
+  const value = body.get('tool_choice');
   if (value === null) return { type: 'auto' };
   const type = CHOICES.find((one) => one === value);
   if (typeof value === 'string' && type === undefined) throw wrongValue('tool_choice', EXPECTED_CHOICE);
   if (type === undefined && (typeof value !== 'object' || Array.isArray(value)))
     throw wrongType('tool_choice', EXPECTED_CHOICE, value);
-  const choice = type === undefined ? readObject(asObject(value, 'tool_choice')) : { type };
+  const choice = type === undefined ? readObject(body.element('tool_choice')) : { type };
   if (tools.length === 0 && choice.type !== 'none' && choice.type !== 'auto')
     throw new ServiceError('invalid_value', unmet, { param: 'tool_choice' });
   return choice;

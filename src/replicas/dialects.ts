@@ -1,28 +1,28 @@
 import { IMAGE_MODALITY } from '../core/features.ts';
 import type { Dialect, GenerationRequest } from '../core/generation.ts';
 import { asList, jsonObject, type JsonObject, readCount } from '../json/values.ts';
-import type { ConversationGauges, ModelDescription, ReplicaHealth } from '../engine/engine.ts';
-import type { GaugeSource } from './replica-report.ts';
+import type { ModelDescription } from '../engine/engine.ts';
+import type { GaugeNames } from './replica-report.ts';
 
 /** The properties of a replica type, except request fields (`protocols/openai/fields.ts`). */
 export interface DialectTraits {
-  /** Whether non-streaming requests are sent as such. Otherwise, their responses are assembled from streams. */
-  wholeResponses: boolean;
+  /**
+   * Whether the server is an engine of Sluice, which speaks the private protocol (`engine/engine-protocol.ts`): all of its
+   * responses are streams. It starts a response only when the request has a slot, and then reports how much of the prompt
+   * it has computed (`prefill`).
+   */
+  isEngine: boolean;
   /**
    * When `started` is emitted. `chunk`: with the first chunk, in which the server reports the prompt's token count.
    * `headers`: with the response headers.
    */
   startedBy: 'chunk' | 'headers';
-  /**
-   * Whether the server starts its response only when the request has a slot, and then reports how much of the prompt it
-   * has computed (`prefill`).
-   */
-  reportsSlot: boolean;
   /** Whether the usage in a chunk with a single choice counts only that choice. */
   usagePerChoice: boolean;
   /**
    * How prefix caches are separated between accounts. `salt`: a field of the request separates them. `off`: a field of
-   * the request turns the cache off. `operator`: only the server's own settings can separate them. `none`: it has no such cache.
+   * the request turns the cache off. `operator`: only the server's own settings can separate them. `none`: it has no such
+   * cache.
    */
   isolation: 'salt' | 'off' | 'operator' | 'none';
   /**
@@ -43,8 +43,8 @@ export interface DialectTraits {
   /** Whether a request is sent again without a field that the server refused by name (`core/error-body.ts`). */
   adaptsFields: boolean;
   healthCheck: HealthCheck;
-  /** Where the server reports its load; null: in its health check, or not at all. */
-  gauges: GaugeSource | null;
+  /** The metrics with its load, at `/metrics`; null: it reports the load in its health check, or not at all. */
+  gauges: GaugeNames | null;
   /** Paths to request in order until one reports the context length. */
   describePaths: readonly string[];
   readDescription(body: JsonObject, model: string): Partial<ModelDescription>;
@@ -62,20 +62,25 @@ export interface HealthCheck {
 
 const HEALTH_ENDPOINT: HealthCheck = { path: '/health', intervalMs: 5000, retryMs: 1000, timeoutMs: 2000 };
 
+/** The traits that most servers have. */
+const MOST_SERVERS = {
+  isEngine: false,
+  startedBy: 'chunk',
+  usagePerChoice: false,
+  reservedTokens: 0,
+  adaptsFields: false,
+  healthCheck: HEALTH_ENDPOINT,
+  gauges: null,
+} as const satisfies Partial<DialectTraits>;
+
 export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   sluice: {
-    wholeResponses: false,
-    startedBy: 'chunk',
-    reportsSlot: true,
-    usagePerChoice: false,
+    ...MOST_SERVERS,
+    isEngine: true,
     isolation: 'salt',
     needsMaxTokens: [],
     defaultsToFullContext: [],
-    reservedTokens: 0,
     continues: 'output',
-    adaptsFields: false,
-    healthCheck: HEALTH_ENDPOINT,
-    gauges: null,
     describePaths: ['/model'],
     readDescription: (body) => ({
       contextTokens: readCount(body['contextTokens']),
@@ -89,26 +94,18 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
   },
 
   vllm: {
-    wholeResponses: true,
-    startedBy: 'chunk',
-    reportsSlot: false,
+    ...MOST_SERVERS,
     usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: ['chat'],
-    reservedTokens: 0,
     continues: 'tokens',
-    adaptsFields: false,
-    healthCheck: HEALTH_ENDPOINT,
     gauges: {
-      path: '/metrics',
-      names: {
-        slotsInUse: ['vllm:num_requests_running'],
-        queued: ['vllm:num_requests_waiting'],
-        cacheUsage: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
-        promptTokens: ['vllm:prompt_tokens_total'],
-        completionTokens: ['vllm:generation_tokens_total'],
-      },
+      slotsInUse: ['vllm:num_requests_running'],
+      queued: ['vllm:num_requests_waiting'],
+      cacheUsage: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
+      promptTokens: ['vllm:prompt_tokens_total'],
+      completionTokens: ['vllm:generation_tokens_total'],
     },
     describePaths: ['/v1/models'],
     readDescription: (body, model) => ({
@@ -121,26 +118,19 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
    * `--disable-radix-cache`.
    */
   sglang: {
-    wholeResponses: true,
-    startedBy: 'chunk',
-    reportsSlot: false,
+    ...MOST_SERVERS,
     usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['text'],
     defaultsToFullContext: ['chat'],
     reservedTokens: 1,
     continues: 'text',
-    adaptsFields: false,
-    healthCheck: HEALTH_ENDPOINT,
     gauges: {
-      path: '/metrics',
-      names: {
-        slotsInUse: ['sglang:num_running_reqs'],
-        queued: ['sglang:num_queue_reqs'],
-        cacheUsage: ['sglang:token_usage'],
-        promptTokens: ['sglang:prompt_tokens_total'],
-        completionTokens: ['sglang:generation_tokens_total'],
-      },
+      slotsInUse: ['sglang:num_running_reqs'],
+      queued: ['sglang:num_queue_reqs'],
+      cacheUsage: ['sglang:token_usage'],
+      promptTokens: ['sglang:prompt_tokens_total'],
+      completionTokens: ['sglang:generation_tokens_total'],
     },
     describePaths: ['/v1/models', '/get_server_info'],
     readDescription: (body, model) => ({
@@ -152,26 +142,18 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
 
   /** `cache_prompt: false` prevents reuse of a slot's previous prompt. Requests share nothing else. */
   'llama-server': {
-    wholeResponses: true,
+    ...MOST_SERVERS,
     startedBy: 'headers',
-    reportsSlot: false,
-    usagePerChoice: false,
     isolation: 'off',
     needsMaxTokens: ['chat', 'text'],
     defaultsToFullContext: [],
-    reservedTokens: 0,
     continues: 'text',
-    adaptsFields: false,
-    healthCheck: HEALTH_ENDPOINT,
     gauges: {
-      path: '/metrics',
-      names: {
-        slotsInUse: ['llamacpp:requests_processing'],
-        queued: ['llamacpp:requests_deferred'],
-        cacheUsage: ['llamacpp:kv_cache_usage_ratio'],
-        promptTokens: ['llamacpp:prompt_tokens_total'],
-        completionTokens: ['llamacpp:tokens_predicted_total'],
-      },
+      slotsInUse: ['llamacpp:requests_processing'],
+      queued: ['llamacpp:requests_deferred'],
+      cacheUsage: ['llamacpp:kv_cache_usage_ratio'],
+      promptTokens: ['llamacpp:prompt_tokens_total'],
+      completionTokens: ['llamacpp:tokens_predicted_total'],
     },
     describePaths: ['/props', '/v1/models'],
     readDescription: (body, model) => {
@@ -188,36 +170,24 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
 
   /** Only the operator can turn off its prefix cache: `PREFIX_CACHING=0`. */
   tgi: {
-    wholeResponses: true,
+    ...MOST_SERVERS,
     startedBy: 'headers',
-    reportsSlot: false,
-    usagePerChoice: false,
     isolation: 'operator',
     needsMaxTokens: [],
     defaultsToFullContext: ['chat', 'text'],
-    reservedTokens: 0,
     continues: 'nothing',
-    adaptsFields: false,
-    healthCheck: HEALTH_ENDPOINT,
-    gauges: null,
     describePaths: ['/info'],
     readDescription: (body) => ({ contextTokens: readCount(body['max_total_tokens']) }),
   },
 
   /** Text Embeddings Inference. */
   tei: {
-    wholeResponses: true,
+    ...MOST_SERVERS,
     startedBy: 'headers',
-    reportsSlot: false,
-    usagePerChoice: false,
     isolation: 'none',
     needsMaxTokens: [],
     defaultsToFullContext: [],
-    reservedTokens: 0,
     continues: 'nothing',
-    adaptsFields: false,
-    healthCheck: HEALTH_ENDPOINT,
-    gauges: null,
     describePaths: ['/info'],
     readDescription: (body) => ({
       contextTokens: readCount(body['max_input_length']),
@@ -230,18 +200,13 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
    * megabyte long.
    */
   openai: {
-    wholeResponses: true,
-    startedBy: 'chunk',
-    reportsSlot: false,
-    usagePerChoice: false,
+    ...MOST_SERVERS,
     isolation: 'operator',
     needsMaxTokens: ['text'],
     defaultsToFullContext: ['chat'],
-    reservedTokens: 0,
     continues: 'nothing',
     adaptsFields: true,
     healthCheck: { path: '/v1/models', intervalMs: 30_000, retryMs: 5000, timeoutMs: 10_000 },
-    gauges: null,
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {
       const element = listedModel(body, model) ?? {};
@@ -259,36 +224,6 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     },
   },
 };
-
-/** Reads the response of `GET /health`. Only Sluice reports more than the status there. */
-export function readHealth(body: JsonObject): ReplicaHealth {
-  return {
-    slots: readCount(body['slots']),
-    slotsInUse: readCount(body['slotsInUse']),
-    queued: readCount(body['queued']),
-    lastStepAgeMs: number(body['lastStepAgeMs']),
-    promptTokens: readCount(body['promptTokens']),
-    cachedTokens: readCount(body['cachedTokens']),
-    completionTokens: readCount(body['completionTokens']),
-    draftTokens: readCount(body['draftTokens']),
-    acceptedDraftTokens: readCount(body['acceptedDraftTokens']),
-    memoryBytes: readCount(body['memoryBytes']),
-    conversations: readConversations(body['conversations']),
-  };
-}
-
-function readConversations(value: unknown): ConversationGauges | null {
-  if (value === null || value === undefined) return null;
-  const gauges = jsonObject(value);
-  const count = (name: keyof ConversationGauges) => readCount(gauges[name]) ?? 0;
-  return {
-    entries: count('entries'),
-    bytes: count('bytes'),
-    saves: count('saves'),
-    loads: count('loads'),
-    loadMs: count('loadMs'),
-  };
-}
 
 /** The parts of a replica's URL. */
 export interface ReplicaAddress {
@@ -326,10 +261,6 @@ function firstCount(element: JsonObject, fields: readonly string[]): number | nu
   return (
     fields.map((field) => readCount(element[field])).find((count) => count !== null && count > 0) ?? null
   );
-}
-
-function number(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : null;
 }
 
 function text(value: unknown): string | null {

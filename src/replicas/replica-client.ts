@@ -25,11 +25,10 @@ import { readCount, parseJsonObject, type JsonObject } from '../json/values.ts';
 import type { Secret } from '../support/secret.ts';
 import { tickEvery, tickMsFor } from '../support/deadline.ts';
 import { asTextRequest, withOutput } from './continuation.ts';
-import { DIALECT_TRAITS, readHealth, replicaAddress, type ReplicaAddress } from './dialects.ts';
+import { DIALECT_TRAITS, replicaAddress, type ReplicaAddress } from './dialects.ts';
 import { ReplicaRefused, type ReplicaClient, type SlotWait, type ReplicaEvent } from './replica.ts';
 import type { ModelDescription, ReplicaHealth } from '../engine/engine.ts';
 import {
-  checkEngineVersion,
   COUNT_PATH,
   engineRequest,
   EVENT_FRAMES,
@@ -37,6 +36,7 @@ import {
   type ForgetBody,
   GENERATE_PATH,
   ENGINE_VALUES,
+  readEngineHealth,
 } from '../engine/engine-protocol.ts';
 import { readGauges, type Gauges } from './replica-report.ts';
 import { ReplicaConnections } from './replica-connections.ts';
@@ -82,6 +82,18 @@ export interface ReplicaOptions {
 const METADATA_TIMEOUT_MS = 5000;
 const MAX_METADATA_BYTES = 8 * 1024 * 1024;
 
+/** The health of a server that only reports that it is healthy. */
+const UNKNOWN_HEALTH: ReplicaHealth = {
+  slots: null,
+  slotsInUse: null,
+  queued: null,
+  lastStepAgeMs: null,
+  promptTokens: null,
+  cachedTokens: null,
+  completionTokens: null,
+  memoryBytes: null,
+};
+
 /** The client of one replica. It connects at the first request; dispose it to close its connections. */
 export class HttpReplicaClient implements ReplicaClient {
   readonly name: string;
@@ -109,14 +121,13 @@ export class HttpReplicaClient implements ReplicaClient {
     this.#options = options;
     this.#contextTokens = options.contextTokens ?? null;
     this.#address = replicaAddress(url, dialect);
-    const frames = dialect === 'sluice';
+    const traits = DIALECT_TRAITS[dialect];
     this.#headers = ['content-type', 'application/json'];
-    if (frames) this.#headers.push('accept', EVENT_FRAMES);
+    if (traits.isEngine) this.#headers.push('accept', EVENT_FRAMES);
     if (apiKey) this.#headers.push('authorization', `Bearer ${apiKey.reveal()}`);
     for (const [header, value] of headers ?? []) {
       this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
     }
-    const traits = DIALECT_TRAITS[dialect];
     this.#connections = new ReplicaConnections(
       this.#address.origin,
       {
@@ -141,7 +152,6 @@ export class HttpReplicaClient implements ReplicaClient {
       silenceMs,
       starts: options.starts,
       traits,
-      frames,
       contextTokens: this.#contextTokens,
       refusedFields: new Set(),
       format: this.#format,
@@ -166,12 +176,12 @@ export class HttpReplicaClient implements ReplicaClient {
     signal: AbortSignal,
     wait: SlotWait | null = null,
   ): AsyncIterableIterator<ReplicaEvent> {
-    const { wholeResponses, continues } = this.#streams.traits;
+    const { isEngine, continues } = this.#streams.traits;
     if (isForText(request) && request.continuation !== null && continues === 'text') {
       return this.#continueText(request, request.continuation, signal);
     }
     const isCounted = this.#options.exactCounts === true && request.maxTokens !== 0;
-    const streamed = request.stream || !wholeResponses || isCounted;
+    const streamed = request.stream || isEngine || isCounted;
     return new ReplicaStream(this.#streams, request, streamed, signal, wait);
   }
 
@@ -219,7 +229,9 @@ export class HttpReplicaClient implements ReplicaClient {
       case 'sglang':
         return await this.#tokenize(formatTokenize(request, { model, dialect }), request, signal);
       case 'llama-server': {
-        const prompts = await this.#promptsOnLlamaServer(request, signal);
+        const chat = asChat(request);
+        const prompts =
+          chat === null ? promptTexts(request) : [await this.#renderOnLlamaServer(chat, signal)];
         const bodies = prompts.map((content) => ({ content, add_special: true, parse_special: true }));
         return await this.#tokenize(bodies, request, signal);
       }
@@ -235,11 +247,6 @@ export class HttpReplicaClient implements ReplicaClient {
     const body = JSON.stringify({ cacheScope } satisfies ForgetBody);
     const { status } = await this.#fetch(FORGET_PATH, signal, body);
     if (status !== 200) throw noResponse(new Error(`${FORGET_PATH} returned status ${status}`));
-  }
-
-  async #promptsOnLlamaServer(request: GenerationRequest, signal: AbortSignal): Promise<readonly string[]> {
-    const chat = asChat(request);
-    return chat === null ? promptTexts(request) : [await this.#renderOnLlamaServer(chat, signal)];
   }
 
   async #renderOnLlamaServer(request: ChatRequest, signal: AbortSignal): Promise<string> {
@@ -287,10 +294,10 @@ export class HttpReplicaClient implements ReplicaClient {
     if (path === '/v1/models') return await this.#checkModels(path, signal);
     const { status, body } = await this.#fetchObject(path, signal);
     // A server that limits the rate of requests is healthy.
-    if (status === 429) return readHealth({});
+    if (status === 429) return UNKNOWN_HEALTH;
     if (status !== 200) throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
-    if (this.dialect === 'sluice') this.#checkVersion(body);
-    const health = readHealth(body);
+    if (!this.#streams.traits.isEngine) return UNKNOWN_HEALTH;
+    const health = this.#readHealth(body);
     // The server responds, but its engine makes no progress, so streams would time out.
     if ((health.lastStepAgeMs ?? 0) > this.#options.silenceMs) {
       throw new ReplicaRefused(new Error(`no progress for ${health.lastStepAgeMs} ms`));
@@ -298,9 +305,9 @@ export class HttpReplicaClient implements ReplicaClient {
     return health;
   }
 
-  #checkVersion(health: JsonObject): void {
+  #readHealth(body: JsonObject): ReplicaHealth {
     try {
-      checkEngineVersion(health);
+      return readEngineHealth(body);
     } catch (error) {
       throw new ReplicaRefused(error);
     }
@@ -317,15 +324,15 @@ export class HttpReplicaClient implements ReplicaClient {
     if (status >= 500 || (status >= 300 && status < 400)) {
       throw new ReplicaRefused(new Error(`the health check returned status ${status}`));
     }
-    return readHealth({});
+    return UNKNOWN_HEALTH;
   }
 
   /** Null if servers of this type do not report their load. Rejects if this one does not. */
   async gauges(signal: AbortSignal): Promise<Gauges | null> {
     const { gauges } = this.#streams.traits;
     if (gauges === null) return null;
-    const { status, bytes } = await this.#fetch(gauges.path, signal);
-    if (status !== 200) throw new ReplicaRefused(new Error(`${gauges.path} returned status ${status}`));
+    const { status, bytes } = await this.#fetch('/metrics', signal);
+    if (status !== 200) throw new ReplicaRefused(new Error(`/metrics returned status ${status}`));
     return readGauges(bytes.toString(), gauges);
   }
 

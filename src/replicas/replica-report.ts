@@ -70,36 +70,26 @@ export type Gauges = Pick<
   'slotsInUse' | 'queued' | 'cacheUsage' | 'promptTokens' | 'completionTokens'
 >;
 
-/** Where a server reports its load: the names of its metrics, in order of preference. */
-export interface GaugeSource {
-  path: string;
-  names: Readonly<Record<keyof Gauges, readonly string[]>>;
-}
+/** The names of a server's metrics with its load, in order of preference. */
+export type GaugeNames = Readonly<Record<keyof Gauges, readonly string[]>>;
 
 /** Larger values are not plausible, and sums of them would not be exact. */
 const MAX_VALUE = 1e15;
+
+/** A line with a name, labels and a value, before which white space can be missing after the labels. */
+const SERIES = /^([\w:]+)(?:\{.*\}[ \t]*|[ \t]+)(\S+)/gm;
 
 /**
  * Reads the gauges from Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats). Adds
  * up the series of a metric, such as those of several engines, but returns the highest cache usage. Null: missing, or
  * not a plausible number.
  */
-export function readGauges(metrics: string, { names }: GaugeSource): Gauges {
+export function readGauges(metrics: string, names: GaugeNames): Gauges {
   const wanted = new Set(Object.values(names).flat());
   const values = new Map<string, number[]>();
-  for (let start = 0; start < metrics.length;) {
-    const newline = metrics.indexOf('\n', start);
-    const end = newline === -1 ? metrics.length : newline;
-    const line = metrics.slice(start, end);
-    start = end + 1;
-    const name = /^[\w:]+/.exec(line)?.[0];
-    if (name === undefined || !wanted.has(name)) continue;
-    const [text = ''] = line
-      .slice(Math.max(name.length, line.lastIndexOf('}') + 1))
-      .trim()
-      .split(/\s+/);
-    const value = text === '' ? NaN : Number(text);
-    if (!(value >= 0 && value <= MAX_VALUE)) continue;
+  for (const [, name = '', text] of metrics.matchAll(SERIES)) {
+    const value = Number(text);
+    if (!wanted.has(name) || !(value >= 0 && value <= MAX_VALUE)) continue;
     const series = values.get(name);
     if (series) series.push(value);
     else values.set(name, [value]);

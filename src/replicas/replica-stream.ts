@@ -84,8 +84,6 @@ export interface ReplicaStreamSettings extends ContextBound {
   /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
   traits: DialectTraits;
-  /** Whether streams are event frames instead of server-sent events. */
-  frames: boolean;
   /** Fields that the server has refused by name. Streams replace the set by a larger one. */
   refusedFields: ReadonlySet<RefusableField>;
   /** Formats the request for the replica's dialect. */
@@ -231,7 +229,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#silentTicks = 0;
       return;
     }
-    const { firstByteMs, responseMs, silenceMs, frames } = this.#settings;
+    const { firstByteMs, responseMs, silenceMs, traits } = this.#settings;
     const silentMs = ++this.#silentTicks * tickMs;
     const eventlessMs = ++this.#eventlessTicks * tickMs;
     // A response that is not a stream arrives when it is complete, so its first byte may take as long as the generation.
@@ -245,11 +243,11 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       );
     } else if (!this.#streamed) {
       if (eventlessMs > responseMs) this.#fail(responseTimeout(this.#request, responseMs));
-    } else if (frames && this.#wait && !this.#startedDelivered) {
+    } else if (traits.isEngine && this.#wait && !this.#startedDelivered) {
       // It waits for a slot in the engine. One that sends no keep-alive frames has failed, see above.
       const { waitedMs, maxWaitMs } = this.#wait;
       if (this.#hasResponse && waitedMs + eventlessMs > maxWaitMs) this.#fail(noFreeSlot(maxWaitMs));
-    } else if (frames && eventlessMs > Math.max(responseMs, firstByteMs)) {
+    } else if (traits.isEngine && eventlessMs > Math.max(responseMs, firstByteMs)) {
       this.#cutOff(unavailable(`the engine sent no event for ${eventlessMs} ms`));
     }
   }
@@ -266,7 +264,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
 
   /** Called when the request has been written to a connection. */
   onRequestSent(): void {
-    if (this.#settings.traits.reportsSlot || this.#sentDelivered) return;
+    if (this.#settings.traits.isEngine || this.#sentDelivered) return;
     this.#sentDelivered = true;
     this.#deliver([{ type: 'sent', whole: !this.#streamed }]);
   }
@@ -285,9 +283,9 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#hasResponse = true;
       this.#silentTicks = 0;
     } else if (this.#streamed) {
-      const { frames, dialect, traits, contextTokens } = this.#settings;
+      const { dialect, traits, contextTokens } = this.#settings;
       const maxBytes = maxEventBytes(this.#request, this.#sentBytes, contextTokens);
-      this.#reader = frames
+      this.#reader = traits.isEngine
         ? new EventFrameReader(maxBytes)
         : streamReader(this.#request, dialect, this.#usageMeter(), maxBytes);
       if (traits.startedBy === 'headers') {
@@ -323,7 +321,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     const { stream } = this.#request;
     if (!isForText(this.#request)) this.#limitBody(chunk, MAX_RESPONSE_BYTES);
     // The service's own engines end texts at the context length.
-    else if (!stream && !this.#settings.frames) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
+    else if (!stream && !this.#settings.traits.isEngine) this.#limitBody(chunk, MAX_COLLECTED_BYTES);
   }
 
   /** Counts the bytes of a body. Throws if there are more than `most`. */
@@ -520,7 +518,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     const isPrefill = events.at(-1)?.type === 'prefill';
     if (isPrefill) this.#silentTicks = 0;
     const parts = isPrefill ? 0 : Math.max(events.length, Number(tokens > this.#tokens));
-    if (parts === 0 && !this.#settings.frames) return;
+    if (parts === 0 && !this.#settings.traits.isEngine) return;
     this.#silentTicks = 0;
     this.#hasResponse = true;
     this.#tokens = Math.max(this.#tokens, tokens);
@@ -620,7 +618,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
     const body = this.#body();
     const read = readErrorBody(this.#status, body);
     // The service's own engines take token IDs.
-    const error = this.#settings.frames ? read : explained(this.#request, read);
+    const error = this.#settings.traits.isEngine ? read : explained(this.#request, read);
     if (isAccessDenied(this.#status, body)) return new AccessDenied(error);
     const rateLimited = this.#status === 429;
     if (!rateLimited && this.#status !== 503) return error;

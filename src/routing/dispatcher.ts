@@ -3,7 +3,7 @@ import { Deadline, tickEvery } from '../support/deadline.ts';
 import { ServiceError } from '../core/errors.ts';
 import { estimatedPromptTokens, totalChoices } from '../core/generation.ts';
 import { AccountShares, type AccountShare, FairQueue } from './fair-queue.ts';
-import { type Assignment, Lease } from './lease.ts';
+import { type Assignment, Permit } from './permit.ts';
 import type { BreakerClock } from './breaker.ts';
 import { canTake, Placement, type PolicyName, type RoutedRequest } from './placement.ts';
 import type { PromptBlocks } from './prefix-index.ts';
@@ -29,7 +29,7 @@ interface Waiter {
   readonly share: AccountShare;
   readonly isRetry: boolean;
   readonly sinceMs: number;
-  readonly lease: PromiseWithResolvers<Lease>;
+  readonly permit: PromiseWithResolvers<Permit>;
   assignment: Assignment;
 }
 
@@ -74,9 +74,9 @@ export class Dispatcher {
   close(reason: ServiceError): void {
     const waiters = [...this.#queues.values()].flatMap((queue) => queue.clear());
     this.#queues.clear();
-    for (const { assignment, lease } of waiters) {
+    for (const { assignment, permit } of waiters) {
       assignment.end();
-      lease.reject(reason);
+      permit.reject(reason);
     }
   }
 
@@ -92,7 +92,7 @@ export class Dispatcher {
   }
 
   /**
-   * Chooses a replica for a request, and counts the request there until the lease is released. Waits while the replica
+   * Chooses a replica for a request, and counts the request there until the permit is released. Waits while the replica
    * has no room, or while an idle model is loaded for the request. If the replica fails in the meantime, chooses
    * another one.
    *
@@ -101,7 +101,7 @@ export class Dispatcher {
    * waited for `maxWaitMs` in all attempts, 503 `queue_full`, or 503 `engine_unavailable` if the model is still being
    * loaded; the reason of the signal.
    */
-  acquire(routed: RoutedRequest): Lease | Promise<Lease> {
+  acquire(routed: RoutedRequest): Permit | Promise<Permit> {
     const prompt = this.#placement.prompt(routed);
     let assignment = this.#placement.choose(routed, prompt);
     if (!assignment && this.#wake()) assignment = this.#placement.choose(routed, prompt);
@@ -109,7 +109,7 @@ export class Dispatcher {
     const share = this.shares.of(routed.accountId, routed.weight);
     const { replica } = assignment;
     if (replica.free > 0 && !replica.waking && this.#queue(replica).size === 0)
-      return this.#lease(routed, share, assignment);
+      return this.#permit(routed, share, assignment);
     return this.#wait(routed, prompt, share, assignment);
   }
 
@@ -125,7 +125,7 @@ export class Dispatcher {
     prompt: PromptBlocks | null,
     share: AccountShare,
     assignment: Assignment,
-  ): Promise<Lease> {
+  ): Promise<Permit> {
     const { signal } = routed;
     const waiter: Waiter = {
       routed,
@@ -134,12 +134,12 @@ export class Dispatcher {
       assignment,
       isRetry: routed.isRetry,
       sinceMs: this.#clock.now(),
-      lease: Promise.withResolvers<Lease>(),
+      permit: Promise.withResolvers<Permit>(),
     };
     const leave = (reason: unknown): void => {
       if (this.#queues.get(waiter.assignment.replica)?.remove(waiter) !== true) return;
       waiter.assignment.end();
-      waiter.lease.reject(reason);
+      waiter.permit.reject(reason);
     };
     const onAbort = () => leave(signal.reason);
     this.shares.lift(share, this.#smallestCounter());
@@ -151,7 +151,7 @@ export class Dispatcher {
     );
     this.#ticks ??= tickEvery(TICK_MS, () => this.tick());
     try {
-      return await waiter.lease.promise;
+      return await waiter.permit.promise;
     } finally {
       signal.removeEventListener('abort', onAbort);
       if (this.waiting === 0) this.#stopTicks();
@@ -184,9 +184,9 @@ export class Dispatcher {
     while (replica.free > 0 && this.#placement.accepts(replica)) {
       const waiter = this.#takeOver(replica) ?? this.#queue(replica).take();
       if (!waiter) return;
-      const { routed, share, assignment, lease } = waiter;
+      const { routed, share, assignment, permit } = waiter;
       const waitedMs = routed.waitedMs + this.#clock.now() - waiter.sinceMs;
-      lease.resolve(this.#lease({ ...routed, waitedMs }, share, assignment, estimatedWork(waiter)));
+      permit.resolve(this.#permit({ ...routed, waitedMs }, share, assignment, estimatedWork(waiter)));
     }
   }
 
@@ -212,9 +212,9 @@ export class Dispatcher {
     return undefined;
   }
 
-  #lease(routed: RoutedRequest, share: AccountShare, assignment: Assignment, work = 0): Lease {
+  #permit(routed: RoutedRequest, share: AccountShare, assignment: Assignment, work = 0): Permit {
     const { request, charged, waitedMs } = routed;
-    return new Lease(this, assignment, share, totalChoices(request), charged, work, waitedMs);
+    return new Permit(this, assignment, share, totalChoices(request), charged, work, waitedMs);
   }
 
   /** Moves requests away from replicas that have failed, and sends requests to replicas that have room. */
@@ -232,7 +232,7 @@ export class Dispatcher {
     if (assignment) {
       waiter.assignment = assignment;
       this.#queue(assignment.replica).add(waiter);
-    } else waiter.lease.reject(this.#unavailable(waiter.routed));
+    } else waiter.permit.reject(this.#unavailable(waiter.routed));
   }
 
   #unavailable({ failures }: RoutedRequest): ServiceError {

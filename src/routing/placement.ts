@@ -1,7 +1,7 @@
 import type { ReplicaClient } from '../replicas/replica.ts';
 import type { ServiceError } from '../core/errors.ts';
 import type { GenerationRequest } from '../core/generation.ts';
-import { Assignment } from './lease.ts';
+import { Assignment } from './permit.ts';
 import { BYTES_PER_TOKEN, promptBlocks, type PromptBlocks } from './prefix-index.ts';
 import type { RoutedReplica } from './replica.ts';
 
@@ -71,7 +71,7 @@ export class Placement {
 
   /** Whether its health and rate limit let the replica serve the requests that wait for it. Ignores whether it has room. */
   accepts(replica: RoutedReplica): boolean {
-    if (!replica.ready || replica.limitedMs > this.#maxWaitMs) return false;
+    if (!replica.ready || replica.backoff.waitMs > this.#maxWaitMs) return false;
     if (isOpen(replica, true)) return true;
     return !this.#replicas.some((other) => other.ready && isOpen(other, false));
   }
@@ -98,7 +98,7 @@ export class Placement {
 
   #canWaitFor(replica: RoutedReplica, routed: RoutedRequest): boolean {
     const remainingMs = Math.max(0, this.#maxWaitMs - routed.waitedMs);
-    return canTake(replica, routed) && replica.limitedMs <= remainingMs;
+    return canTake(replica, routed) && replica.backoff.waitMs <= remainingMs;
   }
 }
 
@@ -122,8 +122,8 @@ function candidateOf(replica: RoutedReplica, prompt: PromptBlocks | null): Candi
 }
 
 /** Whether neither the breaker nor a 429 keeps requests away. `isTrial`: whether the request can be a trial. */
-function isOpen({ breaker, limited }: RoutedReplica, isTrial: boolean): boolean {
-  return !limited && (!breaker.paused || (isTrial && breaker.trialDue));
+function isOpen({ breaker, backoff }: RoutedReplica, isTrial: boolean): boolean {
+  return backoff.free > 0 && (!breaker.paused || (isTrial && breaker.trialDue));
 }
 
 /** `replicas` must not be empty. */

@@ -1,8 +1,8 @@
-import type { AccessDenied, ReplicaClient, EngineState, ReplicaCapacity } from '../replicas/replica.ts';
+import type { ReplicaClient, EngineState, ReplicaCapacity } from '../replicas/replica.ts';
 import type { ReplicaReport } from '../replicas/replica-report.ts';
 import { ServiceError } from '../core/errors.ts';
-import type { Dialect, Usage } from '../core/generation.ts';
-import type { Log } from '../support/log.ts';
+import type { Dialect } from '../core/generation.ts';
+import type { Log, LogFields } from '../support/log.ts';
 import { CircuitBreaker, type BreakerClock, type BreakerPause } from './breaker.ts';
 import { type Prefill, type PrefillProgress, totalProgress } from './prefill.ts';
 import { PrefixIndex } from './prefix-index.ts';
@@ -106,7 +106,7 @@ export class RoutedReplica {
   /** When the engine was first seen ready after it had not been. */
   #readyAtMs = -Infinity;
   readonly #entry: ReplicaEntry;
-  readonly #log: Log;
+  readonly log: Log;
   readonly #clock: BreakerClock;
   /** When each message was last logged. */
   readonly #warnings = new Map<string, number>();
@@ -114,9 +114,9 @@ export class RoutedReplica {
   constructor(entry: ReplicaEntry, log: Log, clock: BreakerClock) {
     this.client = entry.client;
     this.#entry = entry;
-    this.#log = log.with({ replica: entry.client.name });
+    this.log = log.with({ replica: entry.client.name });
     this.#clock = clock;
-    this.breaker = new CircuitBreaker(this.#log, clock);
+    this.breaker = new CircuitBreaker(this.log, clock);
     this.#room = new Room(entry.maxInFlight);
     this.backoff = new Backoff(clock);
   }
@@ -125,21 +125,6 @@ export class RoutedReplica {
   get free(): number {
     const room = this.#room.limit(this.#entry.capacity(), this.choicesInFlight) - this.choicesInFlight;
     return Math.min(room, this.backoff.free);
-  }
-
-  /** Whether it has no room because of a 429. */
-  get limited(): boolean {
-    return this.backoff.free <= 0;
-  }
-
-  /** Logs a 429, at most once a minute. */
-  warnRateLimited(retryAfterMs: number): void {
-    this.#warn('the server limits the rate of requests', { retryAfterMs });
-  }
-
-  /** How long the replica has no room because of a 429, in milliseconds; 0: it is not limited. */
-  get limitedMs(): number {
-    return this.backoff.waitMs;
   }
 
   /** When the replica can be tried again after a pause of its breaker or a 429, on the clock. */
@@ -172,39 +157,6 @@ export class RoutedReplica {
         : this.tokensPerMs + (tokensPerMs - this.tokensPerMs) * SPEED_SHARE;
   }
 
-  /** Logs that the replica reported more tokens than the request could use, at most once a minute. */
-  warnImpossibleUsage(reported: Usage): void {
-    this.#warn('replica reported impossible token counts', { ...reported });
-  }
-
-  /** Logs that the replica returned calls that clients cannot run, at most once a minute. */
-  warnInvalidToolCalls(calls: number): void {
-    this.#warn('replica returned invalid tool calls', { calls });
-  }
-
-  /** Logs a prompt that takes long. */
-  logLongPrefill(requestId: string, { promptTokens, doneTokens, elapsedMs, leftMs }: Prefill): void {
-    const progress = {
-      promptTokens,
-      doneTokens,
-      elapsedMs: Math.round(elapsedMs),
-      leftMs: leftMs ?? undefined,
-    };
-    this.#log.info('a long prompt is being processed', { requestId, ...progress });
-  }
-
-  /** Logs a request that is not retried, because it may have crashed two replicas. */
-  warnCrashSuspect(requestId: string): void {
-    this.#log.warn('request not retried: two replicas closed its connection', { requestId });
-  }
-
-  /** Logs that the replica denied access, which only the operator can fix. Logs at most once a minute. */
-  warnAccessDenied({ cause }: AccessDenied): void {
-    this.#warn('this service has no access to the replica', {
-      cause: cause instanceof Error ? cause.message : undefined,
-    });
-  }
-
   /**
    * Deletes what an engine keeps for later requests with this `cacheScope`, also while it is drained. Logs a failure. One
    * that is not running has nothing in memory.
@@ -214,17 +166,18 @@ export class RoutedReplica {
     try {
       await this.client.forget(cacheScope, AbortSignal.timeout(FORGET_MS));
     } catch (error) {
-      this.#warn('the engine may still keep prompts of a closed account; restart it', {
+      this.warn('the engine may still keep prompts of a closed account; restart it', {
         error: error instanceof Error ? error : String(error),
       });
     }
   }
 
-  #warn(message: string, fields: Parameters<Log['warn']>[1]): void {
+  /** Logs a warning, at most once a minute for each message. */
+  warn(message: string, fields: LogFields): void {
     const nowMs = this.#clock.now();
     if (nowMs - (this.#warnings.get(message) ?? -Infinity) < WARNING_MS) return;
     this.#warnings.set(message, nowMs);
-    this.#log.warn(message, fields);
+    this.log.warn(message, fields);
   }
 
   /** Whether it can take a request, paused or not. */
@@ -242,7 +195,7 @@ export class RoutedReplica {
   /** Loads its model for the next requests if it is idle. Returns whether requests can wait for it. */
   wake(): boolean {
     if (this.drained || this.#entry.wakesUp !== true) return false;
-    this.#log.info('loading an idle model for a request');
+    this.log.info('loading an idle model for a request');
     this.#entry.wake?.();
     return true;
   }
@@ -271,7 +224,7 @@ export class RoutedReplica {
   }
 
   get #pause(): BreakerPause | null {
-    const retryInMs = Math.ceil(this.limitedMs);
+    const retryInMs = Math.ceil(this.backoff.waitMs);
     return retryInMs > 0
       ? { reason: 'the server limits the rate of requests', retryInMs }
       : this.breaker.pause;

@@ -4,7 +4,7 @@ import type { Dialect, GenerationRequest, ImageLimits, ModelCard } from '../core
 import type { Log } from '../support/log.ts';
 import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
-import type { Lease } from './lease.ts';
+import type { Permit } from './permit.ts';
 import type { PolicyName, RoutedRequest } from './placement.ts';
 import type { PrefillProgress } from './prefill.ts';
 import { countPromptTokens, type PromptTokenCount } from './prompt-count.ts';
@@ -157,23 +157,23 @@ export class ServedModel implements ConfiguredModel {
   }
 
   /** Sends a request to a replica, when one has room; see `Dispatcher.acquire`. */
-  acquire(routed: RoutedRequest): Lease | Promise<Lease> {
+  acquire(routed: RoutedRequest): Permit | Promise<Permit> {
     this.#lastUsedMs = this.#clock.now();
-    if (!routed.isRetry) this.#retries.countRequest(this.#lastUsedMs);
+    if (!routed.isRetry) this.#retries.addRequest(this.#lastUsedMs);
     return this.#dispatcher.acquire(routed);
   }
 
   /** Waits until a replica is ready, and loads the model for it if it is idle. Rejects as `acquire` does. */
   async whenReady(routed: Pick<RoutedRequest, 'request' | 'accountId' | 'weight' | 'signal'>): Promise<void> {
     if (this.#replicas.some(({ state }) => state.state === 'ready')) return;
-    const lease = await this.acquire({
+    const permit = await this.acquire({
       ...routed,
       isRetry: false,
       failures: new Map(),
       charged: 0,
       waitedMs: 0,
     });
-    lease.release('inconclusive');
+    permit.release('inconclusive');
   }
 
   /** Counts the prompt tokens of a request without generating; see `countPromptTokens`. Does not count as use. */
@@ -278,7 +278,7 @@ export class RetryBudget {
     this.#limits = limits;
   }
 
-  countRequest(nowMs: number): void {
+  addRequest(nowMs: number): void {
     this.#requests.add(nowMs);
   }
 

@@ -112,16 +112,6 @@ export interface KeptModel {
   memoryBytes: number;
 }
 
-/** Throws `not_enough_memory`, with suggestions, if a model needs more memory than it can get. */
-export function checkFit(
-  id: string,
-  { minBytes }: Footprint,
-  availableBytes: number,
-  kept: readonly KeptModel[],
-): void {
-  if (minBytes > availableBytes) throw doesNotFit(id, minBytes, Math.max(0, availableBytes), kept);
-}
-
 /** A model of the catalog, and whether this machine has it and enough memory for it. */
 export interface CatalogState {
   model: CatalogModel;
@@ -141,17 +131,9 @@ export async function readCatalog(store: ModelStore, availableBytes: number): Pr
 }
 
 /** Returns the memory that a catalog model needs in the default configuration if `availableBytes` are available. */
-function catalogMemory(model: CatalogModel, availableBytes: number): number {
-  return neededBytes(plannedModel(model), {}, availableBytes);
-}
-
-function neededBytes(
-  model: PlannedModel,
-  { slots, contextTokens }: Pick<EngineConfig, 'slots' | 'contextTokens'>,
-  availableBytes: number,
-): number {
-  const options = { slots: slots ?? null, contextTokens: contextTokens ?? null };
-  return totalBytes(planMemory(model, options, { availableBytes, gpu: false }));
+export function catalogMemory(model: CatalogModel, availableBytes: number): number {
+  const options = { slots: null, contextTokens: null };
+  return totalBytes(planMemory(plannedModel(model), options, { availableBytes, gpu: false }));
 }
 
 /** Returns the properties of a model; null if they are unknown before the download. */
@@ -169,8 +151,18 @@ export async function plannedOf(
 /** Maximum number of models of each kind that the message suggests. */
 const MAX_SUGGESTED = 3;
 
-/** Returns the error, with suggestions: models to unload, and models of the catalog that fit. */
-function doesNotFit(id: string, needed: number, available: number, kept: readonly KeptModel[]): ServiceError {
+/**
+ * Throws `not_enough_memory` if a model needs more memory than it can get. The message suggests models to unload, and
+ * models of the catalog that fit.
+ */
+export function checkFit(
+  id: string,
+  { minBytes: needed }: Footprint,
+  availableBytes: number,
+  kept: readonly KeptModel[],
+): void {
+  if (needed <= availableBytes) return;
+  const available = Math.max(0, availableBytes);
   const others = kept
     .filter((model) => available + model.memoryBytes >= needed)
     .toSorted((a, b) => a.memoryBytes - b.memoryBytes)
@@ -186,7 +178,7 @@ function doesNotFit(id: string, needed: number, available: number, kept: readonl
       ? [`Models of the catalog that fit now: ${smaller.map((model) => `\`${model.id}\``).join(', ')}.`]
       : []),
   ];
-  return new ServiceError(
+  throw new ServiceError(
     'not_enough_memory',
     [
       `\`${id}\` needs ${megabytes(needed)} of memory; ${megabytes(available)} are available.`,

@@ -72,31 +72,22 @@ export class ModelDetailsReader {
   /** Returns the details of a model. `deletesFile`: whether removing the model deletes a file in the models folder. */
   async read(entry: ModelEntry, aliases: readonly string[], deletesFile: boolean): Promise<ModelDetails> {
     const { config } = entry;
-    const contextTokens = config.engine?.contextTokens ?? config.contextTokens ?? null;
-    const common = { aliases, contextTokens, deletesFile };
-    if (entry.kind !== 'embedded') {
-      const license = findModel(config.id)?.license ?? null;
-      return {
-        ...common,
-        source: null,
-        sizeBytes: null,
-        keep: null,
-        downloaded: null,
-        license,
-        memoryBytes: null,
-      };
-    }
-    const source = sourceOf(entry.config);
-    const file = await this.#file(entry, source);
+    const embedded = entry.kind === 'embedded' ? entry : null;
+    const source = sourceOf(config);
+    const file = embedded && (await this.#file(embedded, source));
     const listed = findModel(source);
+    const listedBytes = listed && (listed.sizeBytes ?? Math.round(listed.sizeGb * 1e9));
+    const hasFile = embedded !== null && otherModel(config.engine ?? {}) === null;
     return {
-      ...common,
-      source,
-      sizeBytes: file?.sizeBytes ?? listed?.sizeBytes ?? (listed && Math.round(listed.sizeGb * 1e9)),
-      keep: entry.keep,
-      downloaded: otherModel(config.engine ?? {}) === null ? file !== null : null,
+      source: embedded && source,
+      aliases,
+      contextTokens: config.engine?.contextTokens ?? config.contextTokens ?? null,
+      sizeBytes: embedded && (file?.sizeBytes ?? listedBytes),
+      keep: embedded?.keep ?? null,
+      downloaded: hasFile ? file !== null : null,
       license: listed?.license ?? file?.license ?? null,
-      memoryBytes: entry.replica.report().health?.memoryBytes ?? null,
+      memoryBytes: embedded?.replica.report().health?.memoryBytes ?? null,
+      deletesFile,
     };
   }
 

@@ -10,6 +10,7 @@ import { proxyOf, ProxyVariableError } from '../support/proxy-agent.ts';
 import { PullError } from '../models/errors.ts';
 import {
   defineModel,
+  invalid,
   keepNode,
   changedPricing,
   validModel,
@@ -433,13 +434,10 @@ export class ModelRegistry implements AsyncDisposable {
 
   /** Throws `invalid_value` if this process cannot use a replica with its environment variables. `path`: its field. */
   #checkVariables({ url, apiKeyEnv }: Pick<ReplicaConfig, 'url' | 'apiKeyEnv'>, path: string): void {
-    if (apiKeyEnv !== undefined && !this.#context.secrets.has(apiKeyEnv)) {
-      throw new ServiceError('invalid_value', `The environment variable \`${apiKeyEnv}\` is not set.`, {
-        param: `${path}.api_key_env`,
-      });
-    }
+    if (apiKeyEnv !== undefined && !this.#context.secrets.has(apiKeyEnv))
+      throw invalid(`${path}.api_key_env`, `The environment variable \`${apiKeyEnv}\` is not set.`);
     const fault = proxyFault(url, this.#context.env);
-    if (fault !== null) throw new ServiceError('invalid_value', `${fault}.`, { param: `${path}.url` });
+    if (fault !== null) throw invalid(`${path}.url`, `${fault}.`);
   }
 
   /** Another instance, or an earlier process, may have added a model that needs an invalid proxy here. */

@@ -299,33 +299,19 @@ async function storedNode(home: string): Promise<string | null> {
 export async function defineModel(model: NewModel, store: ModelStore): Promise<ModelConfig> {
   const { source, replicas, modality, contextTokens, slots, keep } = model;
   const pricing = changedPricing({}, model.pricing);
-  if (source !== undefined && replicas !== undefined) {
-    throw new ServiceError('invalid_value', '`replicas` cannot be combined with `source`.', {
-      param: 'replicas',
-    });
-  }
   if (replicas !== undefined) {
-    if (slots !== undefined) {
-      throw new ServiceError('invalid_value', '`slots` is only for models with a `source`.', {
-        param: 'slots',
-      });
-    }
-    return validModel({ id: requiredId(model), replicas, modality, pricing, contextTokens, keep });
+    if (source !== undefined) throw invalid('replicas', '`replicas` cannot be combined with `source`.');
+    if (slots !== undefined) throw invalid('slots', '`slots` is only for models with a `source`.');
+    const id = withNamespace(model.id);
+    if (id === undefined) throw missing('id', '`id` is required.');
+    return validModel({ id, replicas, modality, pricing, contextTokens, keep });
   }
-  if (source === undefined) {
-    throw new ServiceError('missing_required_parameter', '`source` or `replicas` is required.', {
-      param: 'source',
-    });
-  }
-  if (modality !== undefined) {
-    throw new ServiceError('invalid_value', '`modality` is only for models with `replicas`.', {
-      param: 'modality',
-    });
-  }
+  if (source === undefined) throw missing('source', '`source` or `replicas` is required.');
+  if (modality !== undefined) throw invalid('modality', '`modality` is only for models with `replicas`.');
   const listed = catalogName(source);
   const name = listed ?? source;
   if (listed === null) await checkSource(source, store);
-  const id = withNamespace(model.id) ?? listed ?? idOf(model, source);
+  const id = withNamespace(model.id) ?? listed ?? idOf(source);
   return validModel({
     id,
     keep,
@@ -356,9 +342,16 @@ export function validModel(definition: Readonly<Record<string, unknown>>): Model
   if (data) return data;
   const [issue] = error.issues;
   const param = pathOf(issue?.path ?? []);
-  throw new ServiceError('invalid_value', `Invalid value for \`${param}\`: ${issue?.message ?? ''}.`, {
-    param,
-  });
+  throw invalid(param, `Invalid value for \`${param}\`: ${issue?.message ?? ''}.`);
+}
+
+/** Returns the error of a field of a definition. */
+export function invalid(param: string, message: string): ServiceError {
+  return new ServiceError('invalid_value', message, { param });
+}
+
+function missing(param: string, message: string): ServiceError {
+  return new ServiceError('missing_required_parameter', message, { param });
 }
 
 /** Returns an ID as callers send it. The models of this service have the namespace `local` unless they name another. */
@@ -373,14 +366,8 @@ function pathOf(path: readonly PropertyKey[]): string {
     .replaceAll(/\.(\d+)/g, '[$1]');
 }
 
-function requiredId(model: NewModel): string {
-  const id = withNamespace(model.id);
-  if (id !== undefined) return id;
-  throw new ServiceError('missing_required_parameter', '`id` is required.', { param: 'id' });
-}
-
 /** Returns the default ID of the model of a valid source. */
-function idOf(model: NewModel, source: string): string {
+function idOf(source: string): string {
   const parsed = parseSource(source);
   switch (parsed.kind) {
     case 'hub':
@@ -409,7 +396,7 @@ async function checkSource(source: string, store: ModelStore): Promise<void> {
   } catch (error) {
     if (!(error instanceof PullError || error instanceof SourceError || error instanceof ModelFileError))
       throw error;
-    throw new ServiceError('invalid_value', error.message, { param: 'source' });
+    throw invalid('source', error.message);
   }
 }
 

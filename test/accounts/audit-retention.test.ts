@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { AuditRetention, listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
+import { auditRetention, listAudit, recordAudit, SERVICE } from '../../src/accounts/audit.ts';
+import { Hourly } from '../../src/accounts/hourly.ts';
 import type { Database } from '../../src/database/database.ts';
 import { firstIdAt } from '../../src/database/partitions.ts';
 import { SILENT } from '../../src/support/log.ts';
@@ -40,20 +41,20 @@ for (const kind of testDatabases()) {
         return rows.map(({ action, count }) => [action, count]);
       };
       let now = Date.UTC(2026, 0, 31);
-      await using retention = new AuditRetention(database, 30, SILENT, () => now);
-      await retention.deleteOld();
+      await using retention = auditRetention(database, 30, SILENT, () => now);
+      await retention.run();
       assert.deepEqual(await actions(), [
         ['plan.change', 1200],
         ['plan.create', 1],
       ]);
       now += 700;
-      await retention.deleteOld();
+      await retention.run();
       assert.deepEqual(await actions(), [
         ['plan.change', 500],
         ['plan.create', 1],
       ]);
       now += DAY_MS;
-      await retention.deleteOld();
+      await retention.run();
       assert.deepEqual(await actions(), [['plan.create', 1]]);
       // Entries that are not old enough are protected.
       await assert.rejects(database.kysely.deleteFrom('audit').execute());
@@ -70,16 +71,16 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       await insertEntry(database, Date.now());
       t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 365 * DAY_MS });
-      await using retention = new AuditRetention(database, 30, SILENT);
-      await retention.deleteOld();
+      await using retention = auditRetention(database, 30, SILENT);
+      await retention.run();
       assert.equal((await listAudit(database, {})).items.length, 1);
     });
 
     test('old entries are deleted from an hour after the start, when a wrong clock has been corrected', async (t) => {
       await using database = await kind.open();
       t.mock.timers.enable({ apis: ['setInterval'] });
-      const deleteOld = t.mock.method(AuditRetention.prototype, 'deleteOld');
-      await using _retention = AuditRetention.open(database, 30, SILENT);
+      const deleteOld = t.mock.method(Hourly.prototype, 'run');
+      await using _retention = auditRetention(database, 30, SILENT);
       t.mock.timers.tick(3_599_999);
       assert.equal(deleteOld.mock.callCount(), 0);
       t.mock.timers.tick(1);
@@ -90,11 +91,11 @@ for (const kind of testDatabases()) {
       await using database = await kind.open();
       const first = Date.UTC(2026, 0, 1);
       await insertEntry(database, first);
-      await using limited = new AuditRetention(database, 30, SILENT, () => first);
-      await limited.deleteOld();
+      await using limited = auditRetention(database, 30, SILENT, () => first);
+      await limited.run();
       await insertEntry(database, first - 31 * DAY_MS);
-      await using unlimited = new AuditRetention(database, undefined, SILENT);
-      await unlimited.deleteOld();
+      await using unlimited = auditRetention(database, undefined, SILENT);
+      await unlimited.run();
       await assert.rejects(database.kysely.deleteFrom('audit').where('at', '<', first).execute());
       assert.equal((await listAudit(database, {})).items.length, 2);
     });

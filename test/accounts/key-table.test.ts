@@ -131,7 +131,7 @@ for (const kind of testDatabases()) {
         session: (userId, id) =>
           database.kysely
             .transaction()
-            .execute((transaction) => endSessions(database, transaction, userId, { id }, by)),
+            .execute((transaction) => endSessions(transaction, userId, { id }, by)),
         user: (userId) => deleteUser(database, userId, by),
         membership: (userId) => removeMember(database, { accountId, userId }, by),
         key: (_userId, _sessionId, keyId) => revokeKey(database, keyId, by),
@@ -180,7 +180,7 @@ for (const kind of testDatabases()) {
           revokeKeys(database, ids, () => {}, by),
           database.kysely
             .transaction()
-            .execute((transaction) => revokePlaygroundKeysOf(database, transaction, [sessionId], by)),
+            .execute((transaction) => revokePlaygroundKeysOf(transaction, [sessionId], by)),
         ]);
       }
       const { items } = await listAudit(database, { action: 'key.revoke' }, { limit: 100 });

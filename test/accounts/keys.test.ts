@@ -18,14 +18,15 @@ import { changeAccount, createAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { createKeyText, hashKey } from '../../src/accounts/key-format.ts';
 import { keyStatus, createKey, getKey, listKeyPage, revokeKey } from '../../src/accounts/key-table.ts';
-import { KeyStore, type AuthenticatedKey, type KeyClock } from '../../src/accounts/keys.ts';
+import type * as clocks from '../../src/accounts/clock.ts';
+import { KeyStore, type AuthenticatedKey } from '../../src/accounts/keys.ts';
 import { openDatabase, type Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import { SILENT, type Log } from '../../src/support/log.ts';
 
 /** Clocks that only the test moves. */
-class Clock implements KeyClock {
+class Clock implements clocks.Clock {
   unix = Date.now();
   up = 0;
   now = () => this.unix;
@@ -117,7 +118,7 @@ test('an account that another process closes is reported once, after its keys ar
   let isLive: boolean | null = null;
   await using keys = await KeyStore.open(database, SILENT, {
     maxStaleMs: 5000,
-    afterRefresh: (known) => (isLive = caller && known.isLive(caller)),
+    afterRefresh: (known) => (isLive = caller && known.current(caller) !== null),
     onClosed: (cacheScope) => closed.push(`${cacheScope} ${isLive}`),
   });
   const { id: accountId } = await createAccount(database, { name: 'one' }, SERVICE);
@@ -196,7 +197,7 @@ test('a key that is created and used during a slow refresh stays live when the r
   await using keys = await KeyStore.open({ ...database, kysely }, SILENT, {
     maxStaleMs: 5000,
     afterRefresh: (store) => {
-      if (used !== null && !store.isLive(used)) ended.push(used.id);
+      if (used !== null && store.current(used) === null) ended.push(used.id);
     },
   });
   await createKey(elsewhere, { name: 'a' });

@@ -176,10 +176,10 @@ for (const kind of testDatabases()) {
       here.refusals.record(zoe, error('invalid_json'));
       await here.refusals.flush();
       here.clock.now += 7 * 24 * 60 * MINUTE;
-      await here.refusals.deleteOld();
+      await here.refusals.oldCounts.run();
       assert.equal((await readRefusals(database, ALL)).length, 1);
       here.clock.now += MINUTE;
-      await here.refusals.deleteOld();
+      await here.refusals.oldCounts.run();
       assert.deepEqual(await readRefusals(database, ALL), []);
     });
 

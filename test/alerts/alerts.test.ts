@@ -6,7 +6,7 @@ import { createAccount } from '../../src/accounts/accounts.ts';
 import { changeKey, createKey } from '../../src/accounts/key-table.ts';
 import { listAudit } from '../../src/accounts/audit.ts';
 import { keyConditions } from '../../src/alerts/account-conditions.ts';
-import { AlertStore, LEASE_MS } from '../../src/alerts/store.ts';
+import { AlertStore, CLAIM_MS } from '../../src/alerts/store.ts';
 import { pauseAfter } from '../../src/alerts/outbox.ts';
 import type { Database } from '../../src/database/database.ts';
 import { DatabaseError } from '../../src/database/errors.ts';
@@ -94,9 +94,9 @@ for (const kind of testDatabases()) {
       clock.now += 10 * MINUTE;
       await using two = testInstance(database, { clock });
       await two.check();
-      assert.equal(await two.alerts.store.countFiring(), 1);
+      assert.equal((await two.alerts.store.firing()).length, 1);
       await pass(clock, 2 * MINUTE, two);
-      assert.equal(await two.alerts.store.countFiring(), 0);
+      assert.equal((await two.alerts.store.firing()).length, 0);
     });
 
     test('a failed message is sent again with the same ID, after growing pauses, and a failing channel does not delay others', async () => {
@@ -212,7 +212,7 @@ for (const kind of testDatabases()) {
       const claimed = await crashed.alerts.store.claim('webhook:w0');
       await one.check();
       assert.equal(receiver.received.length, 0);
-      clock.now += LEASE_MS;
+      clock.now += CLAIM_MS;
       await one.check();
       assert.equal(receiver.received[0]?.headers['webhook-id'], claimed?.id);
       // What the crashed instance would have recorded no longer counts.
@@ -323,7 +323,7 @@ for (const kind of testDatabases()) {
       one.seen.now = FULL;
       await one.alerts.check();
       await until(() => waiting.length === 1);
-      for (let passed = 0; passed < 3 * LEASE_MS; passed += 10 * SECOND) {
+      for (let passed = 0; passed < 3 * CLAIM_MS; passed += 10 * SECOND) {
         clock.now += 10 * SECOND;
         await one.alerts.check();
         await two.check();

@@ -103,7 +103,15 @@ test('an account is shown with its keys and members, as text and as JSON', async
     keys: { name: string; status: string }[];
     members: { email: string; role: string }[];
   };
-  assert.deepEqual(Object.keys(account), ['id', 'name', 'plan', 'limits', 'status', 'created_at']);
+  assert.deepEqual(Object.keys(account), [
+    'id',
+    'name',
+    'plan',
+    'limits',
+    'limits_damaged',
+    'status',
+    'created_at',
+  ]);
   assert.deepEqual(
     keys.map(({ name, status }) => [name, status]),
     [['laptop', 'live']],

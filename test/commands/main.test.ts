@@ -13,13 +13,12 @@ test('--help lists every command, each in a file of the same name', async () => 
   const { code, stdout, stderr } = await run(['--help']);
   assert.deepEqual([code, stderr], [0, '']);
   for (const name of COMMANDS) {
-    const { register }: { register: (program: Command) => void } = await import(
+    const { register }: { register: (command: Command) => void } = await import(
       `../../src/commands/${name}.ts`
     );
-    const program = new Command();
-    register(program);
-    const [command, ...more] = program.commands;
-    assert.deepEqual([command?.name(), more.length], [name, 0]);
+    const command = new Command(name);
+    register(command);
+    assert.ok(command.options.length + command.commands.length > 0);
     assert.match(stdout, new RegExp(`^  ${name} +[A-Z]`, 'm'));
   }
 });

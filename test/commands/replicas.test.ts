@@ -32,7 +32,7 @@ test('replicas are listed, drained and resumed', async (t) => {
     [
       0,
       '',
-      'Drained acme/large#0 (http://10.0.0.11:8000). Running requests finish; the Engines page shows how many are left.\n',
+      'Drained acme/large#0 (http://10.0.0.11:8000). Running requests finish; the Operations page shows how many are left.\n',
     ],
   );
   assert.match(String((await list())[0]?.['drained_at']), /^\d{4}-\d\d-\d\dT/);

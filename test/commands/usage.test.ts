@@ -260,16 +260,17 @@ test('usage of 130,000 keys is printed', async (t) => {
   }
 });
 
-test('a line of CSV is parsed to the same values, and no text is a formula', () => {
+test('a line of CSV is parsed to the same values without control characters, and no text is a formula', () => {
   const value = fc.oneof(
     fc.string(),
-    fc.stringMatching(/^[",\r\na]*$/),
+    fc.string({ unit: fc.constantFrom('"', ',', '\r', '\n', 'a', '\u001b', '\u009b') }),
     fc.stringMatching(/^[-=+@\t\r]=?1?$/),
     fc.double({ noNaN: true, noDefaultInfinity: true }).map(String),
   );
   fc.assert(
-    fc.property(fc.array(value, { minLength: 1 }), (values) => {
-      const parsed = readCsvLine(csvLine(values));
+    fc.property(fc.array(value, { minLength: 1 }), (given) => {
+      const values = given.map((text) => text.replaceAll(/[^\P{Cc}\n\t]/gu, ''));
+      const parsed = readCsvLine(csvLine(given));
       assert.deepEqual(
         parsed.map((text, index) => (text === `'${values[index]}` ? values[index] : text)),
         values,
@@ -278,6 +279,7 @@ test('a line of CSV is parsed to the same values, and no text is a formula', () 
     }),
   );
   assert.equal(csvLine(['-0.25', '=1+1', -3, ['-a']]), "-0.25,'=1+1,-3,'-a\n");
+  assert.equal(csvLine(['\u001b[31mred', '\r=1+1', 'a\u009b2J']), "[31mred,'=1+1,a2J\n");
 });
 
 function readCsvLine(line: string): string[] {

@@ -1,170 +1,183 @@
 /** The conversations and presets of the playground: bounded, and shared by tabs. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { MAX_SAVED } from '../../console/src/components/saved-items.ts';
-import { Conversations, MAX_CONVERSATIONS } from '../../console/src/pages/playground/conversations.ts';
-import { changed, EMPTY_DRAFT, newChat, sent, type Draft } from '../../console/src/pages/playground/draft.ts';
-import { presetsOf, type Presets } from '../../console/src/pages/playground/presets.ts';
-import type { UserItems } from '../../console/src/state/user-items.ts';
+import { indexedDB } from 'fake-indexeddb';
+import {
+  contains,
+  Conversations,
+  MAX_CONVERSATIONS,
+  titleOf,
+} from '../../console/src/pages/playground/conversations.ts';
+import {
+  EMPTY_DRAFT,
+  newChat,
+  sent,
+  withoutTurns,
+  type Draft,
+} from '../../console/src/pages/playground/draft.ts';
+import { MAX_PRESETS, Presets } from '../../console/src/pages/playground/presets.ts';
+import { deleteRecords, signedOut, UserRecords } from '../../console/src/state/user-records.ts';
 
-/** Storage for up to `room` characters that two tabs share. */
-function storage(room = Infinity): { tab: () => UserItems; texts: Map<string, string> } {
-  const texts = new Map<string, string>();
-  const tabs: { listeners: Set<(name: string, text: string | null) => void> }[] = [];
-  const tab = (): UserItems => {
-    const own = { listeners: new Set<(name: string, text: string | null) => void>() };
-    tabs.push(own);
-    const publish = (name: string, text: string | null) => {
-      for (const other of tabs)
-        if (other !== own) for (const listener of other.listeners) listener(name, text);
-    };
-    return {
-      all: () => new Map(texts),
-      read: (name) => texts.get(name) ?? null,
-      write: (name, text) => {
-        const others = [...texts].filter(([other]) => other !== name);
-        if (others.reduce((sum, [, { length }]) => sum + length, text.length) > room) return false;
-        texts.set(name, text);
-        publish(name, text);
-        return true;
-      },
-      remove: (name) => {
-        if (texts.delete(name)) publish(name, null);
-      },
-      onChangedElsewhere: (listener) => {
-        own.listeners.add(listener);
-        return () => own.listeners.delete(listener);
-      },
-    };
-  };
-  return { tab, texts };
+// The console uses that of the browser.
+Object.assign(globalThis, { indexedDB });
+
+let users = 0;
+
+/** Returns the conversations of a user as several tabs see them. */
+function tabsOf(userId = `user_${users++}`): { tab: () => Conversations; userId: string } {
+  return { tab: () => new Conversations(new UserRecords(userId, 'conversation')), userId };
 }
 
-function talked(text: string, draft: Draft = EMPTY_DRAFT): Draft {
-  return sent({ ...newChat(draft), input: text }).draft;
+function talked(text: string, draft: Draft = newChat(EMPTY_DRAFT)): Draft {
+  return sent({ ...draft, input: text });
 }
 
-const titles = ({ list }: Conversations) => list.map(({ title }) => title);
+const titles = async (conversations: Conversations) => (await conversations.list()).map(titleOf);
 
-test('conversations are listed by their latest message, and named by the first one', () => {
-  const conversations = new Conversations(storage().tab());
+test('conversations are listed by their latest message, and named by the first one', async () => {
+  const conversations = tabsOf().tab();
   const rivers = talked('\n Rivers of Europe\nin a list');
-  conversations.save(rivers, 1);
-  conversations.save(talked('a '.repeat(60)), 2);
-  conversations.save(newChat(EMPTY_DRAFT), 3);
-  assert.equal(titles(conversations)[0]?.length, 80);
-  assert.equal(titles(conversations)[1], 'Rivers of Europe');
-  conversations.save({ ...rivers, system: 'Be brief.' }, 4);
-  assert.equal(titles(conversations)[1], 'Rivers of Europe');
-  const more = sent({
-    ...changed(rivers, { type: 'switch_role', turn: rivers.columns[0]?.turns[1]?.id ?? '' }),
-    input: 'More',
-  }).draft;
-  conversations.save(more, 5);
-  assert.equal(titles(conversations)[0], 'Rivers of Europe');
-  conversations.rename(rivers.id, '  Rivers ');
-  assert.equal(titles(conversations)[0], 'Rivers');
-  assert.deepEqual([...conversations.search('RIVERS of')], [rivers.id]);
-  assert.deepEqual([...conversations.search('nothing')], []);
+  await conversations.save(rivers, 1);
+  await conversations.save(talked('a '.repeat(60)), 2);
+  await conversations.save(newChat(EMPTY_DRAFT), 3);
+  assert.deepEqual(
+    (await titles(conversations)).map(({ length }) => length),
+    [80, 'Rivers of Europe'.length],
+  );
+  await conversations.save({ ...rivers, system: 'Be brief.' }, 4);
+  assert.equal((await titles(conversations))[1], 'Rivers of Europe');
+  await conversations.save(talked('More', rivers), 5);
+  assert.equal((await titles(conversations))[0], 'Rivers of Europe');
+  await conversations.rename(rivers.id, '  Rivers ');
+  const [renamed, other] = await conversations.list();
+  assert.ok(renamed && other);
+  assert.equal(titleOf(renamed), 'Rivers');
+  assert.deepEqual(
+    [contains(renamed, 'RIVERS of'), contains(other, 'RIVERS of'), contains(renamed, 'nothing')],
+    [true, false, false],
+  );
 });
 
-test('a conversation is opened as it was stored, and deleted until it is restored', () => {
-  const { tab, texts } = storage();
-  const conversations = new Conversations(tab());
-  const draft = { ...talked('Hello'), system: 'Be brief.', prompt: 'not stored', input: 'not stored' };
-  conversations.save(draft, 1);
-  assert.ok(![...texts.values()].some((text) => text.includes('not stored')));
-  const found = conversations.open(draft.id);
-  assert.equal(found?.system, 'Be brief.');
-  assert.equal(found?.columns[0]?.turns[0]?.text, 'Hello');
-  const restore = conversations.remove(draft.id);
-  assert.deepEqual([conversations.list, conversations.open(draft.id)], [[], null]);
-  restore?.();
-  assert.equal(conversations.open(draft.id)?.columns[0]?.turns[0]?.text, 'Hello');
-  assert.equal(conversations.remove('unknown'), null);
+test('a conversation is opened as it was stored, and deleted until it is restored', async () => {
+  const conversations = tabsOf().tab();
+  const draft = { ...talked('Hello'), system: 'Be brief.', input: 'not stored' };
+  await conversations.save(draft, 1);
+  assert.ok(!JSON.stringify(await conversations.list()).includes('not stored'));
+  const found = await conversations.read(draft.id);
+  assert.deepEqual([found?.system, found?.columns[0]?.turns[0]?.text], ['Be brief.', 'Hello']);
+  const restore = await conversations.remove(draft.id);
+  assert.deepEqual([await conversations.list(), await conversations.read(draft.id)], [[], null]);
+  await restore?.();
+  assert.equal((await conversations.read(draft.id))?.columns[0]?.turns[0]?.text, 'Hello');
+  assert.equal(await conversations.remove('unknown'), null);
+  // Without messages, there is nothing to list.
+  const again = await conversations.read(draft.id);
+  assert.ok(again);
+  await conversations.save(withoutTurns({ ...draft, ...conversations.show(again) }), 2);
+  assert.deepEqual(await conversations.list(), []);
 });
 
-test('the oldest conversations are deleted above the maximum number and size', () => {
-  const { tab } = storage();
-  const conversations = new Conversations(tab());
-  for (let index = 0; index < MAX_CONVERSATIONS; index++) {
-    assert.equal(conversations.save(talked(`chat ${index}`), index).removed, 0);
-  }
-  assert.equal(conversations.save(talked('one more'), 1000).removed, 1);
-  assert.ok(!titles(conversations).includes('chat 0'));
-  assert.equal(conversations.list.length, MAX_CONVERSATIONS);
-  assert.ok(conversations.save(talked('x'.repeat(3_990_000)), 1001).removed > 100);
-  const before = conversations.list.length;
-  assert.deepEqual(conversations.save(talked('y'.repeat(4_100_000)), 1002), { isStored: false, removed: 0 });
-  assert.equal(conversations.list.length, before);
+test('the oldest conversations are deleted above the maximum number', async () => {
+  const conversations = tabsOf().tab();
+  for (let index = 0; index < MAX_CONVERSATIONS; index++)
+    assert.equal((await conversations.save(talked(`chat ${index}`), index)).removed, 0);
+  assert.equal((await conversations.save(talked('one more'), 1000)).removed, 1);
+  const left = await titles(conversations);
+  assert.deepEqual([left.length, left.includes('chat 0')], [MAX_CONVERSATIONS, false]);
 });
 
-test('a full storage keeps what it has', () => {
-  const conversations = new Conversations(storage(5000).tab());
-  assert.ok(conversations.save(talked('first'), 1).isStored);
-  const large = talked('x'.repeat(5000));
-  assert.deepEqual(conversations.save(large, 2), { isStored: false, removed: 0 });
-  assert.ok(conversations.isChanged(large));
-  assert.deepEqual(titles(conversations), ['first']);
+test('a full storage keeps what it has, and the conversation counts as not stored', async () => {
+  const records = new UserRecords<never>(`user_${users++}`, 'conversation');
+  records.update = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));
+  const conversations = new Conversations(records);
+  const draft = talked('first');
+  await assert.rejects(conversations.save(draft, 1), { name: 'QuotaExceededError' });
+  assert.ok(conversations.isChanged(draft));
 });
 
-test('tabs see the conversations of each other and do not restore deleted ones', () => {
-  const { tab } = storage();
-  const [one, two] = [new Conversations(tab()), new Conversations(tab())];
-  const seen: string[] = [];
-  two.follow((id) => seen.push(id));
-  one.follow(() => undefined);
+test('a tab never overwrites what another tab wrote, and does not restore what that deleted', async () => {
+  const { tab } = tabsOf();
+  const [one, two] = [tab(), tab()];
   const draft = talked('from the first tab');
-  one.save(draft, 1);
-  assert.deepEqual(titles(two), ['from the first tab']);
-  assert.deepEqual(seen, [draft.id]);
-  two.save(talked('from the second tab'), 2);
-  assert.deepEqual(titles(one), ['from the second tab', 'from the first tab']);
-  two.remove(draft.id);
-  assert.ok(one.save(draft, 3).isStored);
-  assert.deepEqual(titles(one), ['from the second tab']);
-  // After a reload of the first tab, too.
-  const reloaded = new Conversations(tab());
-  assert.equal(reloaded.resume(draft), null);
-  reloaded.save(draft, 4);
-  assert.deepEqual(titles(reloaded), ['from the second tab']);
+  await one.save(draft, 1);
+  const read = await two.read(draft.id);
+  assert.ok(read);
+  const shown = { ...draft, ...two.show(read) };
+  // Both continue it at once.
+  const [mine, yours] = [talked('mine', draft), talked('yours', shown)];
+  const ids = await Promise.all([one.save(mine, 2), two.save(yours, 3)]);
+  assert.equal(new Set(ids.map(({ id }) => id)).size, 2);
+  const texts = JSON.stringify(await one.list());
+  assert.ok(texts.includes('mine') && texts.includes('yours'));
+  assert.equal((await one.list()).length, 2);
+  await two.remove(draft.id);
+  const kept = ids[0]?.id === draft.id ? mine : draft;
+  await one.save(kept, 4);
+  assert.equal((await one.list()).filter(({ id }) => id === draft.id).length, 0);
 });
 
-test('invalid stored values are ignored', () => {
-  const { tab, texts } = storage();
-  for (const text of ['', '7', '{', '[]', '{"name": 3}']) texts.set(`conversation.${text}`, text);
-  texts.set('other', '{}');
-  const conversations = new Conversations(tab());
-  assert.deepEqual(titles(conversations), ['New chat']);
-  assert.equal(conversations.open('{'), null);
+test('a conversation that was read but not shown is not replaced', async () => {
+  const { tab } = tabsOf();
+  const [one, two] = [tab(), tab()];
+  const draft = talked('Hello');
+  await two.save(draft, 1);
+  const read = await one.read(draft.id);
+  assert.ok(read);
+  const shown = { ...draft, ...one.show(read) };
+  await two.save(talked('yours', draft), 2);
+  // The user of the first tab sends a message while it reads the changes of the second one.
+  await one.read(draft.id);
+  assert.notEqual((await one.save(talked('mine', shown), 3)).id, draft.id);
 });
 
-test('presets are saved, replaced, renamed and deleted, in all tabs', () => {
-  const { tab, texts } = storage();
-  const [one, two] = [presetsOf(tab()), presetsOf(tab())];
-  let changes = 0;
-  two.subscribe(() => changes++);
-  const names = ({ list }: Presets) => list.map(({ name, system }) => [name, system]);
+test('changes of a tab that was closed before they were stored are stored later, over the same revision', async () => {
+  const { tab } = tabsOf();
+  const before = tab();
+  const draft = talked('Hello');
+  await before.save(draft, 1);
+  const [other, reloaded] = [tab(), tab()];
+  reloaded.resume(draft.id, before.revisionOf(draft.id));
+  const more = talked('More', draft);
+  assert.equal((await reloaded.save(more, 2)).id, draft.id);
+  // Another tab that was closed then, too, has missed that.
+  other.resume(draft.id, before.revisionOf(draft.id));
+  assert.notEqual((await other.save(talked('Else', draft), 3)).id, draft.id);
+});
+
+test('the records of a user are deleted at sign-out, and a late write does not restore them', async () => {
+  const [leaving, staying] = [tabsOf(), tabsOf()];
+  const conversations = leaving.tab();
+  await conversations.save(talked('private'), 1);
+  await staying.tab().save(talked('kept'), 1);
+  signedOut.add(leaving.userId);
+  await deleteRecords((userId) => userId === leaving.userId);
+  await conversations.save(talked('late'), 2);
+  assert.deepEqual([await titles(conversations), await titles(staying.tab())], [[], ['kept']]);
+});
+
+test('presets are saved, replaced, renamed and deleted, in all tabs', async () => {
+  const userId = `user_${users++}`;
+  const [one, two] = [0, 1].map(() => new Presets(new UserRecords(userId, 'preset')));
+  assert.ok(one && two);
+  const names = async (presets: Presets) => (await presets.list()).map(({ name, system }) => [name, system]);
   const { settings } = EMPTY_DRAFT;
-  assert.equal(one.save({ name: ' Terse ', system: 'a', settings }), null);
-  assert.equal(one.save({ name: 'Careful', system: 'b', settings: { ...settings, user: 'me' } }), null);
-  assert.equal(one.save({ name: 'Terse', system: 'c', settings }), null);
-  assert.match(one.save({ name: ' ', system: '', settings }) ?? '', /name/);
-  assert.deepEqual(names(two), [
+  assert.equal(await one.save({ name: ' Terse ', system: 'a', settings }), null);
+  assert.equal(await one.save({ name: 'Careful', system: 'b', settings: { ...settings, user: 'me' } }), null);
+  assert.equal(await one.save({ name: 'Terse', system: 'c', settings }), null);
+  assert.match((await one.save({ name: ' ', system: '', settings })) ?? '', /name/);
+  assert.deepEqual(await names(two), [
     ['Careful', 'b'],
     ['Terse', 'c'],
   ]);
-  assert.equal(two.list[0]?.settings.user, 'me');
-  assert.equal(two.list, two.list);
-  assert.equal(changes, 3);
-  assert.match(two.rename('Terse', 'Careful') ?? '', /already used/);
-  assert.equal(two.rename('Terse', 'Brief'), null);
-  two.remove('Careful');
-  assert.deepEqual(names(presetsOf(tab())), [['Brief', 'c']]);
-  for (let count = 1; count < MAX_SAVED; count++) one.save({ name: `${count}`, system: '', settings });
-  assert.match(one.save({ name: 'one more', system: '', settings }) ?? '', /at most 50/);
-  for (const bad of ['', '{', '{}', '[7, {"name": 1}]']) {
-    texts.set('presets', bad);
-    assert.deepEqual(presetsOf(tab()).list, []);
-  }
+  const [careful, terse] = await two.list();
+  assert.ok(careful && terse);
+  assert.equal(careful.settings.user, 'me');
+  assert.match((await two.rename(terse, 'Careful')) ?? '', /already used/);
+  assert.equal(await two.rename(terse, 'Brief'), null);
+  await two.remove(careful);
+  assert.deepEqual(await names(one), [['Brief', 'c']]);
+  for (let count = 1; count < MAX_PRESETS; count++)
+    await one.save({ name: `${count}`, system: '', settings });
+  assert.match((await one.save({ name: 'one more', system: '', settings })) ?? '', /at most 50/);
+  assert.equal(await one.save({ name: 'Brief', system: 'd', settings }), null);
 });

@@ -7,12 +7,13 @@ import {
   changesOf,
   ACTION_LABELS,
   actionLabel,
+  foldPlaygroundKeys,
+  groupText,
   partsOf,
   standaloneLabel,
 } from '../../console/src/audit/audit-texts.ts';
-import { foldPlaygroundKeys, groupText } from '../../console/src/audit/fold.ts';
 import { checksOf } from '../../console/src/health/health-checks.ts';
-import { recent, smooth } from '../../console/src/pages/load/load-figures.ts';
+import { recent, smooth } from '../../console/src/pages/operations/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';
 import { ROOT } from '../docs/markdown.ts';
 

@@ -8,6 +8,7 @@ test('the accounts of a plan are ordered by how close they are to a limit per da
     name: id,
     plan,
     limits: null,
+    limits_damaged: false,
     status,
     created_at: '',
   });

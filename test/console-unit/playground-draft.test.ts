@@ -13,14 +13,19 @@ import {
 } from '../../console/src/pages/playground/answer.ts';
 import {
   added,
-  changed,
+  answered,
+  edited,
   EMPTY_DRAFT,
   forNewTab,
+  isRunning,
   newChat,
   opened,
   removedTurns,
   rerun,
   sent,
+  withModel,
+  withoutColumn,
+  withoutTurn,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
 import { initialModel } from '../../console/src/pages/playground/model-text.ts';
@@ -30,7 +35,7 @@ import {
   DEFAULTS,
   type Settings,
 } from '../../console/src/pages/playground/settings.ts';
-import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
+import { fromTabText, tabText } from '../../console/src/pages/playground/tab-text.ts';
 import { costOf as serviceCost, perMillionText, usdText } from '../../src/accounts/ledger/cost.ts';
 import { picoPerToken } from '../../src/config/model.ts';
 
@@ -60,16 +65,20 @@ const ANSWER = answerOf(
 );
 
 const withModels = (...models: string[]): Draft =>
-  models.reduce((draft, model, column) => changed(draft, { type: 'model', column, model }), EMPTY_DRAFT);
+  models.reduce((draft, model, column) => withModel(draft, column, model), EMPTY_DRAFT);
 
 /** Returns the turns of each column as role and text. */
 const turnsOf = ({ columns }: Draft) =>
   columns.map(({ turns }) => turns.map(({ role, text }) => `${role}: ${text}`));
 
+/** Returns a draft as the tab restores it. */
+const restored = (draft: Draft) => fromTabText(tabText({ ...draft, id: draft.id || 'c1' }, null)).draft;
+
 /** Sends the input and adds a response to every column. */
 function talk(draft: Draft, input: string): Draft {
-  const { draft: next, pending } = sent({ ...draft, input });
-  return pending.reduce((draft, { id }) => changed(draft, { type: 'answered', id, answer: ANSWER }), next);
+  const next = sent({ ...draft, input });
+  const ids = next.columns.map(({ turns }) => turns.at(-1)?.id ?? '');
+  return ids.reduce((draft, id) => answered(draft, id, () => ANSWER), next);
 }
 
 test('a response collects its events, cost and throughput', () => {
@@ -149,7 +158,7 @@ test('input is sent to every model, and each responds in its column', () => {
 
 test('input is sent without trailing white space', () => {
   const draft = { ...withModels('acme/one'), input: '  Hello\n world \n\n' };
-  assert.deepEqual(turnsOf(sent(draft).draft)[0]?.[0], 'user:   Hello\n world');
+  assert.deepEqual(turnsOf(sent(draft))[0]?.[0], 'user:   Hello\n world');
   assert.deepEqual(turnsOf(added(draft))[0], ['user:   Hello\n world']);
 });
 
@@ -174,33 +183,27 @@ test('advanced parameters that differ from their defaults are counted', () => {
 });
 
 test('settings that are restored from the browser or typed and deleted again are the defaults', () => {
-  const restored = (settings: Settings) => fromStored(storedText({ ...EMPTY_DRAFT, settings })).settings;
-  assert.ok(areDefaults(restored(DEFAULTS)));
+  const settingsAfter = (settings: Settings) => restored({ ...EMPTY_DRAFT, settings }).settings;
+  assert.ok(areDefaults(settingsAfter(DEFAULTS)));
   assert.ok(areDefaults({ ...DEFAULTS, numbers: { seed: '' } }));
-  assert.ok(!areDefaults(restored({ ...DEFAULTS, numbers: { seed: '1' } })));
+  assert.ok(!areDefaults(settingsAfter({ ...DEFAULTS, numbers: { seed: '1' } })));
   assert.ok(!areDefaults({ ...DEFAULTS, stop: ['END'] }));
 });
 
 test('a second model starts with a copy of the conversation', () => {
-  const draft = changed(talk(withModels('acme/one'), 'Hello'), {
-    type: 'model',
-    column: 1,
-    model: 'acme/two',
-  });
+  const draft = withModel(talk(withModels('acme/one'), 'Hello'), 1, 'acme/two');
   assert.deepEqual(turnsOf(draft)[1], ['user: Hello', 'assistant: Hello']);
   const ids = draft.columns.flatMap(({ turns }) => turns.map(({ id }) => id));
   assert.equal(new Set(ids).size, 4);
-  assert.deepEqual(turnsOf(changed(draft, { type: 'close', column: 0 })), [
-    ['user: Hello', 'assistant: Hello'],
-  ]);
+  assert.deepEqual(turnsOf(withoutColumn(draft, 0)), [['user: Hello', 'assistant: Hello']]);
 });
 
 test('without input, only a conversation that ends with a user message is sent', () => {
   const typed = added({ ...withModels('acme/one'), input: 'Hello' });
   assert.deepEqual(turnsOf(typed), [['user: Hello']]);
-  assert.equal(sent(typed).pending.length, 1);
-  assert.deepEqual(sent(talk(EMPTY_DRAFT, 'Hello')).pending, []);
-  assert.deepEqual(sent(EMPTY_DRAFT).pending, []);
+  assert.ok(isRunning(sent(typed)));
+  assert.ok(!isRunning(sent(talk(EMPTY_DRAFT, 'Hello'))));
+  assert.ok(!isRunning(sent(EMPTY_DRAFT)));
 });
 
 test('running again from a turn replaces later turns of its column', () => {
@@ -208,33 +211,29 @@ test('running again from a turn replaces later turns of its column', () => {
   const [first, answer] = draft.columns[0]?.turns ?? [];
   assert.ok(first && answer);
   const fromUser = rerun(draft, first.id);
-  assert.deepEqual(turnsOf(fromUser.draft)[0], ['user: one', 'assistant: ']);
-  assert.equal(turnsOf(fromUser.draft)[1]?.length, 4);
-  assert.deepEqual(turnsOf(rerun(draft, answer.id).draft)[0], ['user: one', 'assistant: ']);
-  assert.equal(removedTurns(draft, fromUser.draft), 3);
-  const edited = rerun(draft, first.id, 'uno').draft;
-  assert.deepEqual(turnsOf(edited)[0], ['user: uno', 'assistant: ']);
-  assert.equal(removedTurns(draft, edited), 4);
+  assert.deepEqual(turnsOf(fromUser)[0], ['user: one', 'assistant: ']);
+  assert.equal(turnsOf(fromUser)[1]?.length, 4);
+  assert.deepEqual(turnsOf(rerun(draft, answer.id))[0], ['user: one', 'assistant: ']);
+  assert.equal(removedTurns(draft, fromUser), 3);
+  const replaced = rerun(draft, first.id, 'uno');
+  assert.deepEqual(turnsOf(replaced)[0], ['user: uno', 'assistant: ']);
+  assert.equal(removedTurns(draft, replaced), 4);
 });
 
-test('editing a turn or switching its role removes its response data', () => {
+test('editing a turn removes its response data', () => {
   const draft = talk(withModels('acme/one'), 'Hello');
   const turn = draft.columns[0]?.turns[1];
   assert.ok(turn);
-  const edited = changed(draft, { type: 'edit', turn: turn.id, text: 'Good day' }).columns[0]?.turns[1];
-  assert.deepEqual([edited?.text, edited?.answer], ['Good day', null]);
-  const switched = changed(draft, { type: 'switch_role', turn: turn.id }).columns[0]?.turns[1];
-  assert.deepEqual([switched?.role, switched?.answer], ['user', null]);
-  assert.deepEqual(turnsOf(changed(draft, { type: 'delete', turn: turn.id })), [['user: Hello']]);
+  const { text, answer } = edited(draft, turn.id, 'Good day').columns[0]?.turns[1] ?? {};
+  assert.deepEqual([text, answer], ['Good day', null]);
+  assert.deepEqual(turnsOf(withoutTurn(draft, turn.id)), [['user: Hello']]);
 });
 
 test('the conversation continues with the selected choice', () => {
   const draft = talk(withModels('acme/one'), 'Hello');
   const id = draft.columns[0]?.turns[1]?.id ?? '';
-  assert.deepEqual(turnsOf(changed(draft, { type: 'choose', id, choice: 1 })), [
-    ['user: Hello', 'assistant: Hi'],
-  ]);
-  assert.deepEqual(turnsOf(changed(draft, { type: 'choose', id, choice: 7 })), turnsOf(draft));
+  const chosen = answered(draft, id, (answer) => ({ ...answer, chosen: 1 }));
+  assert.deepEqual(turnsOf(chosen), [['user: Hello', 'assistant: Hi']]);
 });
 
 test('at most four models are compared', () => {
@@ -260,65 +259,35 @@ test('a new chat keeps models, system prompt, parameters and input; a new tab ke
   assert.deepEqual({ ...next, id: 'c1' }, typed);
   assert.deepEqual(forNewTab(typed), { ...typed, id: '' });
   assert.deepEqual(forNewTab(talked), { ...typed, id: '', input: '' });
-  assert.deepEqual(opened(next, talked), { ...talked, input: 'Hm' });
 });
 
-test('storage restores the playground except log probabilities and responses in progress', () => {
-  const talked = talk(withModels('acme/one', 'acme/two'), 'Hello');
-  const draft = changed(
-    {
-      ...talked,
-      system: 'Be brief.',
-      input: 'half a sen',
-      inputRole: 'assistant',
-    },
-    {
-      type: 'settings',
-      values: { numbers: { temperature: '0.', top_k: '40' }, stop: ['END'], stream: false },
-    },
-  );
-  const without = structuredClone(draft);
-  for (const { turns } of without.columns) {
-    for (const { answer } of turns) for (const choice of answer?.choices ?? []) choice.logprobs = [];
-  }
-  assert.deepEqual(fromStored(storedText(draft)), without);
-  const underWay = sent(draft).draft;
-  assert.deepEqual(turnsOf(fromStored(storedText(underWay)))[0]?.at(-1), 'user: half a sen');
+test('storage restores the playground, with responses in progress as stopped', () => {
+  const draft: Draft = {
+    ...talk(withModels('acme/one', 'acme/two'), 'Hello'),
+    system: 'Be brief.',
+    input: 'half a sen',
+    settings: { ...DEFAULTS, numbers: { temperature: '0.', top_k: '40' }, stop: ['END'], stream: false },
+  };
+  assert.deepEqual(restored({ ...draft, inputRole: 'assistant' }), {
+    ...draft,
+    id: 'c1',
+    inputRole: 'assistant',
+  });
+  const underWay = sent(draft);
+  assert.deepEqual(turnsOf(restored(underWay))[0]?.at(-1), 'user: half a sen');
+  const [id = ''] = underWay.columns.map(({ turns }) => turns.at(-1)?.id ?? '');
+  const accepted = answered(underWay, id, (answer) => ({ ...answer, requestId: 'req-2' }));
+  const [first, second] = restored(accepted).columns.map(({ turns }) => turns.at(-1));
+  assert.deepEqual([first?.answer?.stopped, second?.role], [true, 'user']);
 });
 
-test('any stored value results in a valid playground', () => {
-  assert.deepEqual(fromStored(null), EMPTY_DRAFT);
-  assert.deepEqual(fromStored('{"columns": [{}, {}, {}, {}, {}], "settings": 7}').columns.length, 4);
-  for (const bad of ['', '{', '7', '[]', '{"columns":[]}', '{"columns":"x","mode":3}']) {
-    assert.deepEqual(fromStored(bad), EMPTY_DRAFT, bad);
+test('what another version stored is ignored, and settings that it lacks get their defaults', () => {
+  for (const bad of [null, '', '{', '7', '[]', '{"columns": []}', '{"version": 0, "draft": {}}']) {
+    const { draft, revision } = fromTabText(bad);
+    assert.deepEqual([{ ...draft, id: '' }, revision], [EMPTY_DRAFT, null], String(bad));
   }
-  const keys = [
-    ...Object.keys(EMPTY_DRAFT),
-    ...Object.keys(EMPTY_DRAFT.settings),
-    'turns',
-    'answer',
-    'choices',
-    'usage',
-  ];
-  const { tree } = fc.letrec((tie) => ({
-    tree: fc.oneof(
-      { depthSize: 'small' },
-      fc.string(),
-      fc.integer(),
-      fc.boolean(),
-      fc.constant(null),
-      fc.array(tie('tree')),
-      fc.dictionary(fc.constantFrom(...keys), tie('tree')),
-    ),
-  }));
-  fc.assert(
-    fc.property(tree, (value) => {
-      const draft = fromStored(JSON.stringify(value));
-      assert.deepEqual(Object.keys(draft).sort(), Object.keys(EMPTY_DRAFT).sort());
-      assert.ok(draft.columns.length > 0);
-      assert.deepEqual(fromStored(storedText(draft)), draft);
-    }),
-  );
+  const { user: _, ...older } = DEFAULTS;
+  assert.equal(opened({ ...EMPTY_DRAFT, settings: older as Settings }).settings.user, '');
 });
 
 test('an empty response shows why it is empty', () => {

@@ -1,13 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { added, changed, EMPTY_DRAFT, sent, type Draft } from '../../console/src/pages/playground/draft.ts';
+import {
+  added,
+  EMPTY_DRAFT,
+  isRunning,
+  sent,
+  withModel,
+  type Draft,
+} from '../../console/src/pages/playground/draft.ts';
 import {
   refusalOf,
   takesImages,
   withoutLargeImages,
 } from '../../console/src/pages/playground/image-files.ts';
 import { requestOf } from '../../console/src/pages/playground/request.ts';
-import { canStoreImages, fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import { translate } from '../../console/src/snippets/translate.ts';
 import { MESSAGES } from '../../src/protocols/anthropic/protocol.ts';
 import { type ChatRequest, imagesOf } from '../../src/core/generation.ts';
@@ -19,8 +25,8 @@ import { dataUri, PIXEL, png } from '../images/samples.ts';
 import { sealing } from '../protocols/responses/samples.ts';
 
 const MODEL = 'acme/vision';
-const START = changed(EMPTY_DRAFT, { type: 'model', column: 0, model: MODEL });
-const attached = (draft: Draft, ...images: string[]) => changed(draft, { type: 'attach', images });
+const START = withModel(EMPTY_DRAFT, 0, MODEL);
+const attached = (draft: Draft, ...images: string[]) => ({ ...draft, images: [...draft.images, ...images] });
 
 function bodyOf(draft: Draft): Readonly<Record<string, unknown>> {
   const [column] = draft.columns;
@@ -35,9 +41,8 @@ test('images are sent before the text of their message, also without a text', ()
   assert.deepEqual(bodyOf(draft)['messages'], [
     { role: 'user', content: [part(PIXEL), { type: 'text', text: 'What is this?' }] },
   ]);
-  const { draft: next, pending } = sent(attached(START, PIXEL, PIXEL));
-  assert.equal(pending.length, 1);
-  assert.deepEqual(next.images, []);
+  const next = sent(attached(START, PIXEL, PIXEL));
+  assert.deepEqual([isRunning(next), next.images], [true, []]);
   assert.deepEqual(bodyOf(next)['messages'], [{ role: 'user', content: [part(PIXEL), part(PIXEL)] }]);
 });
 
@@ -48,17 +53,6 @@ test('a message of the assistant has no images', () => {
   assert.deepEqual(next.columns[0]?.turns[0]?.images, []);
   // They are kept for the next message of the user.
   assert.deepEqual([next.inputRole, next.images], ['user', [PIXEL]]);
-});
-
-test('a stored playground has its images, unless they are too large', () => {
-  const small = sent(attached({ ...START, input: 'a' }, PIXEL)).draft;
-  assert.ok(canStoreImages(small));
-  assert.deepEqual(fromStored(storedText(small)).columns[0]?.turns[0]?.images, [PIXEL]);
-  const large = attached(small, `data:image/png;base64,${'A'.repeat(1_500_000)}`);
-  assert.ok(!canStoreImages(large));
-  const restored = fromStored(storedText(large));
-  assert.deepEqual([restored.images, restored.columns[0]?.turns[0]?.images], [[], []]);
-  assert.equal(restored.columns[0]?.turns[0]?.text, 'a');
 });
 
 test('only what the API takes can be added, to models that take images', () => {
@@ -86,7 +80,7 @@ function messagesOf(protocol: Protocol, body: Readonly<Record<string, unknown>>)
 }
 
 test('code for each API has the images in their place', () => {
-  const { draft } = sent(attached({ ...START, input: 'First' }, PIXEL, dataUri(png(2, 2))));
+  const draft = sent(attached({ ...START, input: 'First' }, PIXEL, dataUri(png(2, 2))));
   const turns = draft.columns[0]?.turns.map((turn) =>
     turn.role === 'user' ? turn : { ...turn, text: 'Yes' },
   );

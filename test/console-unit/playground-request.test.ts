@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { changed, EMPTY_DRAFT, type Draft } from '../../console/src/pages/playground/draft.ts';
+import { EMPTY_DRAFT, withModel, type Draft } from '../../console/src/pages/playground/draft.ts';
 import {
   CHOICES,
   NUMBERS,
@@ -19,8 +19,8 @@ const PARSING = { maxChoices: 16, notes: new Notes(true) };
 
 /** Returns a draft with one model and these values and settings. */
 function draftOf(values: Partial<Draft>, settings: Partial<Settings> = {}): Draft {
-  const draft = changed({ ...EMPTY_DRAFT, ...values }, { type: 'settings', values: settings });
-  return changed(draft, { type: 'model', column: 0, model: 'acme/one' });
+  const draft = { ...EMPTY_DRAFT, ...values, settings: { ...EMPTY_DRAFT.settings, ...settings } };
+  return withModel(draft, 0, 'acme/one');
 }
 
 function bodyOf(draft: Draft): Readonly<Record<string, unknown>> {

@@ -11,10 +11,14 @@ import {
 } from '../../console/src/pages/playground/answer.ts';
 import {
   added,
-  changed,
+  answered,
   continued,
+  edited,
   EMPTY_DRAFT,
+  isRunning,
   sent,
+  withModel,
+  withResult,
   type Draft,
 } from '../../console/src/pages/playground/draft.ts';
 import { capabilityWarning } from '../../console/src/pages/playground/model-text.ts';
@@ -26,7 +30,6 @@ import {
   validationErrors,
   variablesError,
 } from '../../console/src/pages/playground/settings.ts';
-import { fromStored, storedText } from '../../console/src/pages/playground/stored.ts';
 import {
   TOOL_PRESETS,
   MAX_DESCRIPTION_LENGTH,
@@ -205,6 +208,7 @@ function responseOf(...calls: { id: string; arguments: string }[]) {
       })),
     ]),
     { type: 'finish', choice: 0, reason: 'tool_calls' },
+    { type: 'end', totalMs: 5 },
   ];
   return events.reduce((answer, event) => afterEvent(answer, event, null), emptyAnswer(MODEL));
 }
@@ -214,20 +218,13 @@ const BERN = { id: 'call_2', arguments: '{"city":"Bern"}' };
 
 /** A conversation in which the model called the function, without results. */
 function called(...calls: { id: string; arguments: string }[]): Draft {
-  const draft = changed(
-    { ...EMPTY_DRAFT, input: 'How warm is it?' },
-    { type: 'model', column: 0, model: MODEL },
-  );
-  const { draft: next, pending } = sent(draft);
-  return changed(next, { type: 'answered', id: pending[0]?.id ?? '', answer: responseOf(...calls) });
+  const draft = sent(withModel({ ...EMPTY_DRAFT, input: 'How warm is it?' }, 0, MODEL));
+  return answered(draft, draft.columns[0]?.turns.at(-1)?.id ?? '', () => responseOf(...calls));
 }
 
 function withResults(draft: Draft, ...ids: string[]): Draft {
   const turn = callerOf(draft);
-  return ids.reduce(
-    (draft, call) => changed(draft, { type: 'result', turn: turn.id, call, result: `result of ${call}` }),
-    draft,
-  );
+  return ids.reduce((draft, call) => withResult(draft, turn.id, call, `result of ${call}`), draft);
 }
 
 function callerOf({ columns }: Draft) {
@@ -246,13 +243,13 @@ function messagesOf(draft: Draft, until: string | null = null) {
 
 test('results follow the message with the calls and its reasoning', () => {
   const draft = withResults(called(ZURICH, BERN), 'call_1', 'call_2');
-  const { draft: next, pending } = continued(draft, callerOf(draft).id);
+  const next = continued(draft, callerOf(draft).id);
   const callOf = ({ id, arguments: json }: typeof ZURICH) => ({
     id,
     type: 'function',
     function: { name: 'get_weather', arguments: json },
   });
-  assert.deepEqual(messagesOf(next, pending[0]?.id), [
+  assert.deepEqual(messagesOf(next, next.columns[0]?.turns.at(-1)?.id), [
     { role: 'user', content: 'How warm is it?' },
     {
       role: 'assistant',
@@ -278,7 +275,7 @@ test('reasoning before the last user message is not sent', () => {
 test('calls with incomplete arguments are not sent and need no result', () => {
   const cut = { id: 'call_2', arguments: '{"city":"Be' };
   const draft = withResults(called(ZURICH, cut), 'call_1');
-  assert.equal(sent(draft).pending.length, 1);
+  assert.ok(isRunning(sent(draft)));
   const [, assistant, ...results] = messagesOf(draft);
   assert.deepEqual(
     (assistant?.['tool_calls'] as { id: string }[] | undefined)?.map(({ id }) => id),
@@ -286,7 +283,7 @@ test('calls with incomplete arguments are not sent and need no result', () => {
   );
   assert.equal(results.length, 1);
   const only = called(cut);
-  assert.deepEqual(sent(only).pending, []);
+  assert.equal(isRunning(sent(only)), false);
   assert.deepEqual(
     messagesOf({ ...only, input: 'Again.' }).map(({ role }) => role),
     ['user', 'user'],
@@ -295,30 +292,23 @@ test('calls with incomplete arguments are not sent and need no result', () => {
 
 test('no message is sent or added before every call has a result', () => {
   const draft = { ...withResults(called(ZURICH, BERN), 'call_1'), input: 'And tomorrow?' };
-  assert.deepEqual(sent(draft), { draft, pending: [] });
+  assert.equal(sent(draft), draft);
   assert.equal(added(draft), draft);
   const complete = withResults(draft, 'call_2');
-  assert.equal(sent(complete).pending.length, 1);
+  assert.ok(isRunning(sent(complete)));
 });
 
-test('results are kept when the usage of the response is added, and removed when the role changes', () => {
+test('results are kept when the usage of the response is added', () => {
   const draft = withResults(called(ZURICH), 'call_1');
   const { id } = callerOf(draft);
-  const again = changed(draft, { type: 'answered', id, answer: responseOf(ZURICH) });
+  const again = answered(draft, id, () => responseOf(ZURICH));
   assert.equal(callerOf(again).calls[0]?.result, 'result of call_1');
-  const edited = changed(draft, { type: 'edit', turn: id, text: 'Let me look.' });
-  assert.equal(callerOf(edited).calls.length, 1);
-  const switched = changed(draft, { type: 'switch_role', turn: id });
-  assert.deepEqual(switched.columns[0]?.turns.at(-1)?.calls, []);
+  assert.equal(callerOf(edited(draft, id, 'Let me look.')).calls.length, 1);
 });
 
-test('storage and a second column keep calls and results', () => {
-  const draft = changed(withResults(called(ZURICH), 'call_1'), {
-    type: 'settings',
-    values: { tools: '[{', toolChoice: 'function:a', parallelToolCalls: false, reasoningEffort: 'max' },
-  });
-  assert.deepEqual(fromStored(storedText(draft)), draft);
-  const compared = changed(draft, { type: 'model', column: 1, model: 'acme/two' });
+test('a second column keeps calls and results', () => {
+  const draft = withResults(called(ZURICH), 'call_1');
+  const compared = withModel(draft, 1, 'acme/two');
   assert.deepEqual(compared.columns[1]?.turns.at(-1)?.calls, callerOf(draft).calls);
 });
 

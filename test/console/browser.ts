@@ -216,3 +216,23 @@ export function sidewaysScroll(page: Page): Promise<number> {
     'Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)',
   );
 }
+
+/** Returns all that a page has stored in its browser, as JSON. */
+export function storedText(page: Page): Promise<string> {
+  return page.evaluate<string>(`(async () => {
+    const resultOf = (request) =>
+      new Promise((resolve, reject) => {
+        request.onsuccess = () => resolve(request.result);
+        request.onerror = () => reject(request.error);
+      });
+    const records = [];
+    // Opening a database that does not exist would create it.
+    for (const { name } of await indexedDB.databases()) {
+      const database = await resultOf(indexedDB.open(name));
+      for (const store of database.objectStoreNames)
+        records.push(...await resultOf(database.transaction(store).objectStore(store).getAll()));
+      database.close();
+    }
+    return JSON.stringify([{ ...localStorage }, { ...sessionStorage }, records]);
+  })()`);
+}

@@ -49,18 +49,25 @@ describe('comparing texts', WITH_BROWSER, () => {
   after(() => stage[Symbol.asyncDispose]());
 
   test('the Models page shows which models return embeddings, and leads to the page', async () => {
-    const card = page.getByRole('article', { name: EMBEDDER });
-    await card.getByText('Embeddings', { exact: true }).waitFor();
-    assert.equal(await card.getByText('Completion').count(), 0);
-    await page.getByRole('article', { name: 'test/down' }).getByText('Embeddings').waitFor();
-    const ranker = page.getByRole('article', { name: 'test/ranker' });
-    await ranker.getByText('Rerank', { exact: true }).waitFor();
-    assert.ok(await ranker.getByRole('button', { name: /playground/ }).isDisabled());
-    await page.getByRole('button', { name: `Connect to ${EMBEDDER}` }).click();
+    const rows = page.getByRole('table', { name: 'Models' }).getByRole('row');
+    const row = rows.filter({ hasText: EMBEDDER });
+    await row.getByText('Embeddings', { exact: true }).waitFor();
+    await rows.filter({ hasText: 'test/down' }).getByText('Embeddings').waitFor();
+    await rows.filter({ hasText: 'test/ranker' }).getByText('Rerank', { exact: true }).waitFor();
+    const choose = async (action: string, model = EMBEDDER) => {
+      await page.getByRole('button', { name: `Actions for ${model}` }).click();
+      await page.getByRole('menuitem', { name: action }).click();
+    };
+    await page.getByRole('button', { name: 'Actions for test/ranker' }).click();
+    const playground = page.getByRole('menuitem', { name: 'Try in playground: the model is a reranker' });
+    assert.ok(await playground.isDisabled());
+    await page.keyboard.press('Escape');
+    await choose('Connect');
     const dialog = page.getByRole('dialog', { name: 'Connect an app' });
     await dialog.getByText('/v1/embeddings').waitFor();
     await page.keyboard.press('Escape');
-    await card.getByRole('link', { name: /playground/ }).click();
+    await dialog.waitFor({ state: 'detached' });
+    await choose('Try in playground');
     await page.getByRole('heading', { name: 'Compare texts' }).waitFor();
     assert.match(await page.getByRole('combobox', { name: 'Model' }).innerText(), new RegExp(EMBEDDER));
   });

@@ -87,18 +87,12 @@ describe('interrupted dialogs', WITH_BROWSER, () => {
   for (const { path, first, second, ask } of [
     { path: '/keys', first: 'alpha', second: 'beta', ask: 'Revoke key' },
     { path: '/models', first: MODEL, second: OTHER, ask: 'Unload' },
-    { path: '/operator/engines', first: MODEL, second: OTHER, ask: 'Drain' },
+    { path: '/operator/operations', first: MODEL, second: OTHER, ask: 'Drain' },
   ]) {
     test(`${path}: Back withdraws a question, which is not asked about the next one`, async () => {
       await page.goto(path);
       const open = (name: string) =>
-        path === '/keys'
-          ? openKey(name)
-          : path === '/models'
-            ? main()
-                .getByRole('button', { name: `Manage ${name}` })
-                .click()
-            : main().getByRole('button', { name }).click();
+        path === '/keys' ? openKey(name) : main().getByRole('button', { name, exact: true }).click();
       await open(first);
       await dialog(first).getByRole('button', { name: ask }).click();
       await question().waitFor();

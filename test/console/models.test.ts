@@ -35,6 +35,14 @@ async function checkViews(page: Page): Promise<void> {
 /** The details of a model. The name is exact because toasts are also dialogs, with the ID in their names. */
 const drawerOf = (page: Page, id: string) => page.getByRole('dialog', { name: id, exact: true });
 
+/** The row of a model in the table. */
+const rowOf = (page: Page, id: string) =>
+  page.getByRole('table', { name: 'Models' }).getByRole('row').filter({ hasText: id });
+
+/** Opens the details of a model. */
+const openModel = (page: Page, id: string) =>
+  rowOf(page, id).getByRole('button', { name: id, exact: true }).click();
+
 /** Opens the dialog that adds a model, on this tab. */
 async function openAdd(page: Page, tab: string): Promise<Locator> {
   await page.getByRole('button', { name: 'Add model' }).click();
@@ -69,7 +77,7 @@ describe('a second model', WITH_BOTH, () => {
 
   test('is added by its address, and the progress of its download is shown', async () => {
     await page.goto('/models');
-    await page.getByRole('article', { name: DEFAULT_MODEL_ID }).getByText('Ready').waitFor();
+    await rowOf(page, DEFAULT_MODEL_ID).getByText('Ready').last().waitFor();
     const dialog = await openAdd(page, 'File or URL');
     await dialog.getByLabel('Source').fill(hub.storeUrl('second.gguf'));
     await dialog.getByLabel('Prompt price', { exact: true }).fill('0.50');
@@ -117,7 +125,7 @@ describe('a second model', WITH_BOTH, () => {
 
   test('is removed with its file', async () => {
     await page.goto('/models');
-    await page.getByRole('button', { name: `Manage ${ID}` }).click();
+    await openModel(page, ID);
     await drawer.getByRole('button', { name: 'Remove' }).click();
     const question = page.getByRole('alertdialog', { name: `Remove ${ID}?` });
     await question.getByText('Its downloaded file (98.4 MB) is deleted.').waitFor();
@@ -125,9 +133,9 @@ describe('a second model', WITH_BOTH, () => {
     await question.getByRole('button', { name: 'Remove model' }).click();
     await page.getByText(`${ID} was removed`).waitFor();
     await drawer.waitFor({ state: 'detached' });
-    await page.getByRole('article', { name: DEFAULT_MODEL_ID }).waitFor();
+    await rowOf(page, DEFAULT_MODEL_ID).waitFor();
     // The list is fetched again in the background.
-    await page.getByRole('article', { name: ID }).waitFor({ state: 'detached' });
+    await rowOf(page, ID).waitFor({ state: 'detached' });
     const files = await readdir(join(stage.service.home, 'models'), { recursive: true });
     assert.deepEqual(
       files.filter((name) => name.includes('second')),
@@ -168,14 +176,18 @@ describe('models of a running service', WITH_BROWSER, () => {
   });
 
   test('an unloaded model is loaded again', async () => {
-    const card = page.getByRole('article', { name: MODEL });
-    await card.getByText('Requests for the model are refused.').waitFor();
-    await card.getByRole('button', { name: `Load: ${MODEL}` }).click();
-    await card.getByText('Ready').waitFor();
+    await rowOf(page, MODEL).getByText('Not loaded').last().waitFor();
+    await openModel(page, MODEL);
+    const drawer = drawerOf(page, MODEL);
+    await drawer.getByText('Requests for the model are refused.').waitFor();
+    await drawer.getByRole('button', { name: `Load: ${MODEL}` }).click();
+    await drawer.getByText('Ready').waitFor();
+    await page.keyboard.press('Escape');
+    await drawer.waitFor({ state: 'detached' });
   });
 
   test('a model of the configuration is read-only, but can be unloaded', async () => {
-    await page.getByRole('button', { name: `Manage ${MODEL}` }).click();
+    await openModel(page, MODEL);
     const drawer = drawerOf(page, MODEL);
     await drawer.getByText('Defined in the configuration file').waitFor();
     await drawer.getByText('gpt-4o-mini').waitFor();
@@ -200,11 +212,8 @@ describe('models of a running service', WITH_BROWSER, () => {
       .where('name', '=', MODELS_REVISION)
       .execute();
     await page.goto('/models');
-    const card = page.getByRole('article', { name: id });
-    await card.getByText('Down').waitFor();
-    assert.deepEqual(await card.locator('footer button, footer a').allInnerTexts(), ['Manage']);
+    await rowOf(page, id).getByText('Down').last().waitFor();
     assert.equal(await page.getByRole('dialog').count(), 0);
-    await page.getByRole('button', { name: 'Table', exact: true }).click();
     await page.getByRole('button', { name: `Actions for ${id}` }).click();
     await page.getByRole('menuitem', { name: 'Manage' }).waitFor();
     assert.deepEqual(await page.getByRole('menuitem').allInnerTexts(), ['Manage']);
@@ -256,7 +265,7 @@ describe('models of a running service', WITH_BROWSER, () => {
     await drawerOf(page, REMOTE).getByText('Its health check failed').waitFor();
   });
 
-  test('replicas are added and removed, and link to the Engines page', async () => {
+  test('replicas are added and removed, and link to the Operations page', async () => {
     const drawer = drawerOf(page, REMOTE);
     const replicas = drawer.getByRole('list', { name: 'Replicas' });
     await drawer.getByRole('button', { name: 'Add replica' }).click();
@@ -328,9 +337,9 @@ describe('models of a running service', WITH_BROWSER, () => {
     await drawer.getByRole('button', { name: 'Make default' }).waitFor({ state: 'detached' });
     await page.keyboard.press('Escape');
     await drawer.waitFor({ state: 'detached' });
-    const [first] = await page.getByRole('article').all();
-    assert.equal(await first?.getAttribute('aria-label'), REMOTE);
-    await first?.getByText('Default', { exact: true }).waitFor();
+    const first = page.getByRole('table', { name: 'Models' }).getByRole('row').nth(1);
+    await first.getByRole('button', { name: REMOTE, exact: true }).waitFor();
+    await first.getByText('Default', { exact: true }).waitFor();
   });
 
   test('a model shows what it waits for, and can be kept in memory', async () => {

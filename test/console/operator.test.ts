@@ -214,8 +214,8 @@ describe('operator pages', WITH_BROWSER, () => {
   });
 
   test('the details of a replica have their own URL', async () => {
-    await page.goto('/operator/engines');
-    await page.getByRole('table', { name: 'Engines' }).getByRole('button', { name: MODEL }).click();
+    await page.goto('/operator/operations');
+    await page.getByRole('table', { name: 'Replicas' }).getByRole('button', { name: MODEL }).click();
     await page.getByRole('dialog', { name: MODEL }).getByText('scripted').first().waitFor();
     await page.goBack();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
@@ -238,8 +238,8 @@ describe('operator pages', WITH_BROWSER, () => {
   });
 
   test('a replica is drained after confirmation, and resumed', async () => {
-    await page.goto('/operator/engines');
-    await page.getByRole('table', { name: 'Engines' }).getByRole('button', { name: MODEL }).click();
+    await page.goto('/operator/operations');
+    await page.getByRole('table', { name: 'Replicas' }).getByRole('button', { name: MODEL }).click();
     const dialog = page.getByRole('dialog', { name: MODEL });
     await dialog.getByRole('button', { name: 'Drain' }).click();
     const asked = page.getByRole('alertdialog', { name: `Drain this replica of ${MODEL}?` });
@@ -255,8 +255,8 @@ describe('operator pages', WITH_BROWSER, () => {
   test('queue, speed and memory of replicas are also shown on a phone', async () => {
     await using phone = await stage.stranger({ width: 360 });
     await phone.context.addCookies(await stage.operator.context.cookies());
-    await phone.page.goto('/operator/engines');
-    const row = phone.page.getByRole('table', { name: 'Engines' }).getByRole('row').nth(1);
+    await phone.page.goto('/operator/operations');
+    const row = phone.page.getByRole('table', { name: 'Replicas' }).getByRole('row').nth(1);
     for (const name of ['Queue', 'Tokens/s', 'Memory']) await row.getByText(name, { exact: true }).waitFor();
     assert.equal(await sidewaysScroll(phone.page), 0);
   });
@@ -267,7 +267,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await page.route(/\/api\/(?:usage|plans|models|users)\b/, (route) =>
       route.fulfill({ status: 500, json: fault }),
     );
-    await page.goto('/operator/health');
+    await page.goto('/operator/operations');
     await main.getByText('Could not load the models: Not now.').waitFor();
     await page.goto('/requests');
     await main.getByRole('combobox', { name: 'Model' }).click();
@@ -299,9 +299,9 @@ describe('operator pages', WITH_BROWSER, () => {
       .waitFor();
   });
 
-  test('the load page reports that the service does not respond, until it responds again', async () => {
+  test('the Operations page reports that the service does not respond, until it responds again', async () => {
     const held = await holdResponse(page, '**/api/load', 'GET');
-    await page.goto('/operator/load');
+    await page.goto('/operator/operations');
     const status = page.getByRole('main').getByRole('status');
     await status.getByText('Connecting', { exact: true }).waitFor();
     await held.release();
@@ -313,12 +313,34 @@ describe('operator pages', WITH_BROWSER, () => {
     await status.getByText('Live', { exact: true }).waitFor();
   });
 
-  test('the health page shows all checks', async () => {
-    await page.goto('/operator/health');
+  test('the Operations page shows all checks, those that failed first', async () => {
+    await page.goto('/operator/operations');
     for (const name of ['Database', 'Ledger', 'Limits', 'Disk', 'Models', 'Email', 'Sign-in']) {
       await page.getByRole('heading', { name }).waitFor();
     }
     await page.getByText('1 of 1 ready').waitFor();
+    const attention = page.getByRole('heading', { name: 'Needs attention' });
+    assert.equal(await attention.count(), 0);
+    await page.route('**/api/health', async (route) => {
+      const health = (await (await route.fetch()).json()) as object;
+      await route.fulfill({ json: { ...health, limits_store: { kind: 'valkey', reachable: false } } });
+    });
+    await attention.waitFor();
+    const [first] = await page.getByRole('heading', { level: 3 }).allInnerTexts();
+    assert.equal(first, 'Limits');
+    await page.getByText('Unreachable').waitFor();
+    await page.unroute('**/api/health');
+    await attention.waitFor({ state: 'detached' });
+  });
+
+  test('the addresses of the pages before lead to the Operations page', async () => {
+    for (const old of ['load', 'health']) {
+      await page.goto(`/operator/${old}`);
+      await page.getByRole('heading', { level: 1, name: 'Operations' }).waitFor();
+    }
+    await page.goto(`/operator/engines?engine=${encodeURIComponent(`${MODEL} embedded:${MODEL}`)}`);
+    await page.getByRole('dialog', { name: MODEL }).waitFor();
+    assert.equal(new URL(page.url()).pathname, '/operator/operations');
   });
 });
 

@@ -22,7 +22,6 @@ const PATHS = [
   '/keys?key={key}',
   '/playground',
   '/models',
-  '/models?layout=table',
   `/models?model=${MODEL}`,
   '/models?add=1',
   '/members',
@@ -42,6 +41,7 @@ const PATHS = [
 ];
 
 const OPERATOR_PATHS = [
+  '/operator/operations',
   '/operator/load',
   '/operator/engines',
   '/operator/accounts',
@@ -56,7 +56,7 @@ const OPERATOR_PATHS = [
 /** What operators can do on pages that members see too, and what shows that the page is complete. */
 const ACTIONS: readonly (readonly [path: string, complete: (page: Page) => Locator, ...names: RegExp[]])[] = [
   ['/keys?create=1', (page) => page.getByRole('dialog').getByLabel('Name'), /^Admin key/],
-  ['/models', (page) => page.getByRole('article', { name: MODEL }), /^Add model/, /^Manage/],
+  ['/models', (page) => page.getByRole('table', { name: 'Models' }), /^Add model/],
   ['/members', (page) => page.getByRole('table').getByText('Mia Larsen'), /^Invite member/, /^Remove/],
 ];
 

@@ -26,7 +26,8 @@ const LAYOUTS = [
   'requests-filters',
   'receipt',
   'playground-compare',
-  'models-table',
+  'models',
+  'operator-operations',
   'docs-operation',
   'command-menu',
 ];

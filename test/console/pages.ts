@@ -49,7 +49,6 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'playground-embeddings', path: '/playground?mode=embeddings', by: 'operator', into: compareTexts },
   { name: 'playground-embeddings-empty', path: '/playground?mode=embeddings', by: 'new-operator' },
   { name: 'models', path: '/models', by: 'operator' },
-  { name: 'models-table', path: '/models?layout=table', by: 'operator' },
   { name: 'models-add', path: '/models?add=1', by: 'operator' },
   { name: 'models-add-chosen', path: '/models?add=Qwen/Qwen3-0.6B', by: 'operator' },
   { name: 'models-add-server', path: '/models?add=1', by: 'operator', into: chooseServer },
@@ -60,13 +59,12 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'operator-account', path: '/operator/accounts', by: 'operator', into: firstLinkOfTable },
   { name: 'operator-users', path: '/operator/accounts?tab=users', by: 'operator' },
   { name: 'operator-plans', path: '/operator/plans', by: 'operator' },
-  { name: 'operator-engines', path: '/operator/engines', by: 'operator' },
-  { name: 'operator-load', path: '/operator/load', by: 'operator' },
+  { name: 'operator-operations', path: '/operator/operations', by: 'operator' },
+  { name: 'operator-replica', path: '/operator/operations', by: 'operator', into: openFirstReplica },
   { name: 'operator-audit', path: '/operator/audit', by: 'operator' },
   { name: 'operator-alerts', path: '/operator/alerts', by: 'operator' },
   { name: 'operator-alert', path: '/operator/alerts', by: 'operator', into: openFirstAlert },
   { name: 'operator-alerts-empty', path: '/operator/alerts', by: 'new-operator' },
-  { name: 'operator-health', path: '/operator/health', by: 'operator' },
   { name: 'settings', path: '/settings', by: 'operator' },
   { name: 'settings-security', path: '/settings?tab=security', by: 'operator' },
   { name: 'settings-sessions', path: '/settings?tab=sessions', by: 'operator' },
@@ -266,6 +264,12 @@ async function dialogOfFirstRow(page: Page): Promise<void> {
 
 async function openFirstAlert(page: Page): Promise<void> {
   await page.getByRole('table', { name: 'Alerts' }).getByRole('button').first().click();
+  await page.getByRole('dialog').waitFor();
+}
+
+async function openFirstReplica(page: Page): Promise<void> {
+  const rows = page.getByRole('table', { name: 'Replicas' }).getByRole('row');
+  await rows.nth(1).getByRole('button').first().click();
   await page.getByRole('dialog').waitFor();
 }
 

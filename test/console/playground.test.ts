@@ -5,7 +5,7 @@ import type { Page, Request } from 'playwright-core';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, until } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
-import { axe, holdResponse, WITH_BROWSER } from './browser.ts';
+import { axe, holdResponse, storedText, WITH_BROWSER } from './browser.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
 const TWO_MODELS = `models:
@@ -108,7 +108,7 @@ describe('the playground', WITH_BROWSER, () => {
 
   test('input survives a reload', async () => {
     await message().fill(`${SECRET} and not sent yet`);
-    await until(async () => (await stored(page)).includes('and not sent yet'));
+    await until(async () => (await storedText(page)).includes('and not sent yet'));
     await page.reload();
     await message().waitFor();
     assert.equal(await message().inputValue(), `${SECRET} and not sent yet`);
@@ -137,7 +137,7 @@ describe('the playground', WITH_BROWSER, () => {
     const call = sent.find((request) => new URL(request.url()).pathname === '/v1/chat/completions');
     const key = (await call?.headerValue('authorization'))?.slice('Bearer '.length) ?? '';
     assert.match(key, /^sk-sluice-\w{49}$/);
-    assert.ok(!(await stored(page)).includes(key));
+    assert.ok(!(await storedText(page)).includes(key));
     await page.goto('/keys');
     await page.getByText('Create your first API key').waitFor();
   });
@@ -272,8 +272,8 @@ describe('the playground', WITH_BROWSER, () => {
     assert.equal(await other.getByRole('article').count(), 0);
     await typed.fill('typed in the second tab');
     await message().fill('typed in the first tab');
-    await until(async () => (await stored(page)).includes('typed in the first tab'));
-    await until(async () => (await stored(other)).includes('typed in the second tab'));
+    await until(async () => (await storedText(page)).includes('typed in the first tab'));
+    await until(async () => (await storedText(other)).includes('typed in the second tab'));
     for (const tab of [other, page]) await tab.reload();
     await message().waitFor();
     await typed.waitFor();
@@ -285,10 +285,6 @@ describe('the playground', WITH_BROWSER, () => {
   test('conversations are listed, found, renamed, deleted and restored', async () => {
     const list = page.getByRole('dialog', { name: 'Conversations' });
     const rows = list.getByRole('list', { name: 'Conversations' }).getByRole('listitem');
-    const menu = async (title: string, item: string) => {
-      await list.getByRole('button', { name: `Actions for ${title}`, exact: true }).click();
-      await page.getByRole('menuitem', { name: item }).click();
-    };
     await page.getByRole('button', { name: 'Close column 2' }).click();
     await page.getByRole('textbox', { name: 'Temperature' }).fill('0.5');
     await page.getByRole('button', { name: 'New chat' }).click();
@@ -306,10 +302,10 @@ describe('the playground', WITH_BROWSER, () => {
     assert.deepEqual(await axe(page), []);
     await list.getByLabel('Search conversations').fill('the rhine');
     await until(async () => (await rows.count()) === 1);
-    await menu('About rivers', 'Rename');
-    await list.getByLabel('Title').fill('Rivers of Europe');
-    await list.getByLabel('Title').press('Enter');
-    await menu('Rivers of Europe', 'Delete');
+    await list.getByRole('button', { name: 'Rename About rivers' }).click();
+    await list.getByLabel('Name').fill('Rivers of Europe');
+    await list.getByLabel('Name').press('Enter');
+    await list.getByRole('button', { name: 'Delete Rivers of Europe' }).click();
     await list.getByText('No matches').waitFor();
     await page
       .getByRole('dialog', { name: 'Conversation deleted' })
@@ -388,18 +384,40 @@ describe('the playground', WITH_BROWSER, () => {
     );
     await message().fill(`${SECRET} fits again`);
     await page.getByText('Stored only in this browser').waitFor();
-    await until(async () => (await stored(page)).includes('fits again'));
+    await until(async () => (await storedText(page)).includes('fits again'));
+  });
+
+  test('a conversation that does not fit among the others stays in its tab, and is stored once it fits', async () => {
+    await page.evaluate(`IDBObjectStore.prototype.put = () => {
+      throw new DOMException('full', 'QuotaExceededError');
+    };`);
+    await page.getByRole('button', { name: 'New chat' }).click();
+    await message().fill(`Kept here ${scripted({ text: 'only in this tab' })}`);
+    await message().press('Enter');
+    await answers().getByText('only in this tab', { exact: true }).waitFor();
+    await page.getByRole('alert').getByText('Not stored').waitFor();
+    const other = await stage.operator.context.newPage();
+    await other.goto('/playground');
+    await other.getByRole('button', { name: 'Conversations' }).click();
+    await other.getByRole('button', { name: `Delete ${SECRET}` }).waitFor();
+    const kept = other.getByRole('dialog').getByRole('button', { name: /^Delete Kept here/ });
+    assert.equal(await kept.count(), 0);
+    // The reload makes room.
+    page.once('dialog', (dialog) => void dialog.accept());
+    await page.reload();
+    await answers().getByText('only in this tab', { exact: true }).waitFor();
+    await kept.waitFor();
+    await other.close();
   });
 
   test('deleting a conversation removes it from the browser', async () => {
     await page.getByRole('button', { name: 'Conversations' }).click();
     const list = page.getByRole('dialog', { name: 'Conversations' });
-    await list.getByRole('button', { name: `Actions for ${SECRET}` }).click();
-    await page.getByRole('menuitem', { name: 'Delete' }).click();
+    await list.getByRole('button', { name: `Delete ${SECRET}` }).click();
     await page.keyboard.press('Escape');
     await message().fill('');
     await page.getByRole('button', { name: 'New chat' }).click();
-    await until(async () => !(await stored(page)).includes(SECRET));
+    await until(async () => !(await storedText(page)).includes(SECRET));
     await page.getByRole('button', { name: 'Compare' }).click();
   });
 
@@ -419,12 +437,12 @@ describe('the playground', WITH_BROWSER, () => {
     const other = await stage.operator.context.newPage();
     await other.goto('/playground');
     await other.getByLabel('Message', { exact: true }).fill(`${SECRET} in the second tab`);
-    await until(async () => (await stored(other)).includes('in the second tab'));
+    await until(async () => (await storedText(other)).includes('in the second tab'));
     await page.getByRole('button', { name: new RegExp(OPERATOR.email) }).click();
     await page.getByRole('menuitem', { name: 'Sign out' }).click();
     for (const tab of [page, other]) {
       await tab.getByRole('button', { name: 'Sign in' }).waitFor();
-      assert.ok(!(await stored(tab)).includes(SECRET));
+      assert.ok(!(await storedText(tab)).includes(SECRET));
     }
     await signInOn(other);
     await other.getByRole('link', { name: 'Playground', exact: true }).click();
@@ -433,7 +451,3 @@ describe('the playground', WITH_BROWSER, () => {
     await other.close();
   });
 });
-
-function stored(page: Page): Promise<string> {
-  return page.evaluate<string>('JSON.stringify([{ ...localStorage }, { ...sessionStorage }])');
-}

@@ -57,7 +57,7 @@ export const SEED_ALERTS: readonly SeedAlert[] = [
   {
     condition: 'replica_down:google/gemma-3-27b-it:http://10.0.0.12:8000',
     title: 'The replica google/gemma-3-27b-it#1 is down',
-    body: 'Reason: connect ECONNREFUSED 10.0.0.12:8000. The Engines page shows the state of all replicas.',
+    body: 'Reason: connect ECONNREFUSED 10.0.0.12:8000. The Operations page shows the state of all replicas.',
     minutesAgo: 7,
     minutes: null,
     states: [SENT, SENT],

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { until } from '../harness.ts';
-import { holdResponse, WITH_BROWSER, type View, type Visitor } from './browser.ts';
+import { holdResponse, storedText, WITH_BROWSER, type View, type Visitor } from './browser.ts';
 import { post, signIn } from './service.ts';
 import { openStage, signInOn, type Stage } from './stage.ts';
 
@@ -51,10 +51,7 @@ describe('the end of a session', WITH_BROWSER, () => {
     await until(() => stores(page));
   }
 
-  const stores = (page: Page) =>
-    page.evaluate<boolean>(
-      `JSON.stringify([{ ...localStorage }, { ...sessionStorage }]).includes(${JSON.stringify(TYPED)})`,
-    );
+  const stores = async (page: Page) => (await storedText(page)).includes(TYPED);
 
   /** Ends the session from another browser. */
   async function endFromElsewhere({ page }: Visitor): Promise<void> {

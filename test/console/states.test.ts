@@ -23,15 +23,13 @@ const PATHS = [
   '/usage',
   '/requests',
   '/settings?tab=sessions',
-  '/operator/load',
-  '/operator/engines',
+  '/operator/operations',
   '/operator/accounts',
   '/operator/accounts?tab=users',
   `/operator/accounts/${DEFAULT_ACCOUNT_ID}`,
   '/operator/plans',
   '/operator/audit',
   '/operator/alerts',
-  '/operator/health',
 ];
 
 describe('pages without their data', WITH_BROWSER, () => {

@@ -300,12 +300,13 @@ export async function commandOptions(): Promise<ReadonlyMap<string, ReadonlySet<
 
 async function loadProgram(): Promise<Command> {
   const program = new Command('sluice');
-  // Importing `main.ts` would run it, so its list of modules is parsed.
+  // Importing `main.ts` would run it, so its list of commands is parsed.
   const main = readFileSync(join(ROOT, 'src/main.ts'), 'utf8');
-  for (const [, name = ''] of main.matchAll(/import\('(\.\/commands\/[\w-]+\.ts)'\)/g)) {
-    const module: unknown = await import(new URL(name, `file://${ROOT}/src/`).href);
+  const entries = main.matchAll(/'?([\w-]+)'?: \[\s*'([^']+)',\s*\(\) => import\('\.(\/commands\/[^']+)'\)/g);
+  for (const [, name = '', summary = '', file = ''] of entries) {
+    const module: unknown = await import(new URL(`src${file}`, `file://${ROOT}/`).href);
     // Every command module exports `register`.
-    (module as { register: (program: Command) => void }).register(program);
+    (module as { register: (command: Command) => void }).register(program.command(name).description(summary));
   }
   return program;
 }

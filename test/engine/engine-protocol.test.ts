@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../support/fast-check.ts';
 import {
-  checkEngineVersion,
+  readEngineHealth,
   ENGINE_PROTOCOL,
   engineRequest,
   formatErrorFrame,
@@ -215,7 +215,7 @@ test('a request and an engine of another version are refused with what to do', (
       code: 'invalid_value',
       message: /same version of Sluice/,
     });
-  checkEngineVersion({ protocol: ENGINE_PROTOCOL });
-  assert.throws(() => checkEngineVersion({}), /no version .* same version of Sluice/);
-  assert.throws(() => checkEngineVersion({ protocol: 9 }), /version 9 .* same version of Sluice/);
+  assert.deepEqual(readEngineHealth({ protocol: ENGINE_PROTOCOL, slots: 3 }), { slots: 3 });
+  assert.throws(() => readEngineHealth({}), /no version .* same version of Sluice/);
+  assert.throws(() => readEngineHealth({ protocol: 9 }), /version 9 .* same version of Sluice/);
 });

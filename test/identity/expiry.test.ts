@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { SERVICE } from '../../src/accounts/audit.ts';
 import { SETUP_TOKEN, type Schema } from '../../src/database/schema.ts';
-import { ExpiredSignIns } from '../../src/identity/expiry.ts';
+import { expiredSignIns } from '../../src/identity/expiry.ts';
 import { createInvitation } from '../../src/identity/invitations.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
 import { IDLE_MS, SESSION_MS, SETUP_MS } from '../../src/identity/token.ts';
@@ -44,8 +44,8 @@ for (const kind of testDatabases()) {
       await insertSessions(database, 600, { last_active_at: now - DAY_MS, expires_at: now });
       await insertSessions(database, 600, { last_active_at: now - IDLE_MS, expires_at: now + SESSION_MS });
       await insertSessions(database, 1, { last_active_at: now - IDLE_MS + 1, expires_at: now + 1 });
-      await using expired = new ExpiredSignIns(database, SILENT, () => now);
-      await expired.delete();
+      await using expired = expiredSignIns(database, SILENT, () => now);
+      await expired.run();
       assert.deepEqual(await namesIn(database, 'sessions', 'expires_at'), [now + 1]);
     });
 
@@ -54,7 +54,7 @@ for (const kind of testDatabases()) {
       const { kysely } = database;
       const start = Date.now();
       let now = start;
-      await using expired = new ExpiredSignIns(database, SILENT, () => now);
+      await using expired = expiredSignIns(database, SILENT, () => now);
       const row = { identifier: 'x', value: 'y', created_at: now, updated_at: now };
       await kysely
         .insertInto('verifications')
@@ -71,13 +71,13 @@ for (const kind of testDatabases()) {
         ])
         .execute();
       await createSetupLink(database, 'http://localhost');
-      await expired.delete();
+      await expired.run();
       assert.deepEqual(await namesIn(database, 'verifications', 'id'), ['new']);
       assert.deepEqual(await namesIn(database, 'attempts', 'name'), ['new']);
       assert.ok((await namesIn(database, 'settings', 'name')).includes(SETUP_TOKEN));
       const others = (await namesIn(database, 'settings', 'name')).length - 1;
       now = Date.now() + SETUP_MS;
-      await expired.delete();
+      await expired.run();
       const left = await namesIn(database, 'settings', 'name');
       assert.deepEqual([left.includes(SETUP_TOKEN), left.length], [false, others]);
     });
@@ -88,11 +88,11 @@ for (const kind of testDatabases()) {
       const values = { accountId: account.id, email: 'zoe@example.com', role: 'member' } as const;
       const { record } = await createInvitation(database, values, SERVICE);
       let now = record.expires_at + 30 * DAY_MS - 1;
-      await using expired = new ExpiredSignIns(database, SILENT, () => now);
-      await expired.delete();
+      await using expired = expiredSignIns(database, SILENT, () => now);
+      await expired.run();
       assert.equal((await namesIn(database, 'invitations', 'id')).length, 1);
       now += 1;
-      await expired.delete();
+      await expired.run();
       assert.deepEqual(await namesIn(database, 'invitations', 'id'), []);
     });
 
@@ -104,10 +104,10 @@ for (const kind of testDatabases()) {
       const { background } = database;
       await other[Symbol.asyncDispose]();
       const failing = { background: other.background };
-      await using expired = new ExpiredSignIns(failing, SILENT, () => now);
-      await expired.delete();
+      await using expired = expiredSignIns(failing, SILENT, () => now);
+      await expired.run();
       failing.background = background;
-      await expired.delete();
+      await expired.run();
       assert.deepEqual(await namesIn(database, 'sessions', 'id'), []);
     });
   });

@@ -645,7 +645,7 @@ const consumers = fc.record({
   ending: fc.constantFrom(...endings),
 });
 
-test('the queue entry, the lease and the slot are released however a request ends, and only what was read is billed', async () => {
+test('the queue entry, the permit and the slot are released however a request ends, and only what was read is billed', async () => {
   await fc.assert(
     fc.asyncProperty(consumers, async ({ after: count, does, stream, ending }) => {
       const endless = 'startMs' in ending || 'tokenMs' in ending;

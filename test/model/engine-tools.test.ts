@@ -150,7 +150,7 @@ describe('tool calls of the embedded engine', SKIP, () => {
     choice.dispose();
     let text = '';
     let tokens = '';
-    for await (const event of job.outbox) {
+    for await (const event of job.events) {
       if (event.type !== 'token') continue;
       text += event.text;
       for (const { token } of event.logprobs ?? []) tokens += token;

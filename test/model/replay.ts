@@ -47,9 +47,9 @@ async function run(
   for (const token of replayed) reason ??= choice.replay(token, vocabulary);
   for (const token of accepted) reason ??= choice.accept(token, null, vocabulary);
   choice.dispose();
-  job.outbox.close();
+  job.events.close();
   const events: EngineEvent[] = [];
-  for await (const event of job.outbox) events.push(event);
+  for await (const event of job.events) events.push(event);
   return events;
 }
 

@@ -125,12 +125,12 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
   /** Returns the text of a job. Rejects if it fails. */
   async function textOf(job: Job): Promise<string> {
     let text = '';
-    for await (const event of job.outbox) if (event.type === 'token') text += event.text;
+    for await (const event of job.events) if (event.type === 'token') text += event.text;
     return text;
   }
 
   const firstToken = async (job: Job): Promise<void> => {
-    while ((await job.outbox.next()).value?.type !== 'token');
+    while ((await job.events.next()).value?.type !== 'token');
   };
 
   test('a long prompt is computed in parts, between which other requests decode', async () => {
@@ -221,7 +221,7 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
         model.sampler({ ...always, tokenBiasValues: Float32Array.of(100) }, constraint.initial()),
     });
     const events: EngineEvent[] = [];
-    for await (const event of job.outbox) events.push(event);
+    for await (const event of job.events) events.push(event);
     const [tokenIds, text, reason] = [[] as number[], [] as string[], [] as string[]];
     for (const event of events) {
       if (event.type === 'token') text.push(event.text);

@@ -65,7 +65,6 @@ describe('a GGUF file', () => {
       {
         path: '',
         architecture: 'llama',
-        name: 'Tiny',
         license: null,
         contextTokens: 256,
         chatTemplate: '{{ messages[0].content }}',
@@ -73,12 +72,9 @@ describe('a GGUF file', () => {
         preTokenizer: 'llama-bpe',
         bosToken: '<s>',
         eosToken: '</s>',
-        addBosToken: true,
         addSeparator: null,
         rerankTemplate: null,
         quantization: 'Q8_0',
-        fileType: 7,
-        parameterCount: 128,
         // 2 layers x 2 heads x (16 + 16) numbers x 2 bytes.
         kvBytesPerToken: 256,
         slidingWindow: null,
@@ -88,7 +84,6 @@ describe('a GGUF file', () => {
         embedding: null,
         sampling: null,
         layerCount: 2,
-        splitCount: 1,
         files: 1,
         sizeBytes: buildGguf().length,
       },
@@ -154,8 +149,7 @@ describe('a GGUF file', () => {
   it('without a file type has the quantization of most of its weights', async () => {
     const { 'general.file_type': _, ...metadata } = TINY_METADATA;
     const tensors = [...TINY_TENSORS, { name: 'norm', dimensions: [4], type: 0, sizeBytes: 16 }];
-    const info = await read({ metadata, tensors });
-    assert.deepEqual([info.quantization, info.fileType, info.parameterCount], ['Q8_0', null, 132]);
+    assert.equal((await read({ metadata, tensors })).quantization, 'Q8_0');
   });
 
   it('may have special token IDs before the vocabulary, and outside it', async () => {
@@ -179,12 +173,11 @@ describe('a split model', () => {
     const names = [1, 2].map((number) => `big-0000${number}-of-00002.gguf`);
     await writeFile(join(folder, names[1] ?? ''), buildGguf({ metadata: splitMetadata(2, 2) }));
     const info = await read({ metadata: splitMetadata(1, 2), tensors: [] }, names[0]);
-    assert.equal(info.splitCount, 2);
     assert.deepEqual(
       info.files,
       names.map((name) => join(folder, name)),
     );
-    assert.equal(info.parameterCount, 128);
+    assert.deepEqual([info.quantization, info.sizeBytes > buildGguf().length], ['Q8_0', true]);
     await rm(join(folder, names[1] ?? ''));
     await assert.rejects(readGguf(join(folder, names[0] ?? '')), {
       fault: 'missing',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, it, mock } from 'node:test';
 import * as fc from '../support/fast-check.ts';
+import { ENGINE_PROTOCOL } from '../../src/engine/engine-protocol.ts';
 import { HttpReplicaClient } from '../../src/replicas/replica-client.ts';
 import { ReplicaRefused } from '../../src/replicas/replica.ts';
 import { DIALECTS, NO_USAGE } from '../../src/core/generation.ts';
@@ -242,7 +243,8 @@ describe('a replica client', () => {
 
   it('rejects with ReplicaRefused if the replica makes no steps', async () => {
     const stuck = { slots: 1, slotsInUse: 1, queued: 0, lastStepAgeMs: 2 * REPLICA.silenceMs };
-    await using replica = await HttpReplica.listen((response) => response.end(JSON.stringify(stuck)));
+    const body = JSON.stringify({ protocol: ENGINE_PROTOCOL, ...stuck });
+    await using replica = await HttpReplica.listen((response) => response.end(body), { dialect: 'sluice' });
     await assert.rejects(replica.client.health(NEVER_ABORTED), ReplicaRefused);
   });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { DIALECT_TRAITS, readHealth, replicaAddress } from '../../src/replicas/dialects.ts';
+import { DIALECT_TRAITS, replicaAddress } from '../../src/replicas/dialects.ts';
 import { ENGINE_PROTOCOL } from '../../src/engine/engine-protocol.ts';
 import { DIALECTS, type Dialect } from '../../src/core/generation.ts';
 import { SILENT, type Log } from '../../src/support/log.ts';
@@ -83,7 +83,6 @@ describe('a dialect', () => {
         { data: [{ max_model_len: -1 }] },
       ]) {
         assert.equal(traits.readDescription(body, MODEL).contextTokens, null);
-        assert.equal(readHealth(body).slots, null);
       }
     });
 

@@ -7,7 +7,7 @@ import { EMPTY_REPORT } from '../../src/replicas/replica-report.ts';
 import { ServiceError } from '../../src/core/errors.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { Dispatcher } from '../../src/routing/dispatcher.ts';
-import { Lease } from '../../src/routing/lease.ts';
+import { Permit } from '../../src/routing/permit.ts';
 import type { PolicyName, RoutedRequest } from '../../src/routing/placement.ts';
 import { RoutedReplica } from '../../src/routing/replica.ts';
 import { REPLICA } from '../replicas/replicas.ts';
@@ -85,18 +85,18 @@ function routed(accountId: string, more: Partial<RoutedRequest> & { text?: strin
   };
 }
 
-function sent(lease: Lease | Promise<Lease>): Lease {
-  assert.ok(lease instanceof Lease, 'the request waits');
-  return lease;
+function sent(permit: Permit | Promise<Permit>): Permit {
+  assert.ok(permit instanceof Permit, 'the request waits');
+  return permit;
 }
 
 const CONVERSATION = 'a long conversation '.repeat(200);
 
 /** Sends a long prompt of an account, which its replica then has cached. */
-function converse(dispatcher: Dispatcher, accountId = 'x'): Lease {
-  const lease = sent(dispatcher.acquire(routed(accountId, { text: CONVERSATION })));
-  lease.responseStarted();
-  return lease;
+function converse(dispatcher: Dispatcher, accountId = 'x'): Permit {
+  const permit = sent(dispatcher.acquire(routed(accountId, { text: CONVERSATION })));
+  permit.responseStarted();
+  return permit;
 }
 
 /** Asks for a replica for the prompt and its next turn. */
@@ -106,10 +106,10 @@ const nextTurn = (dispatcher: Dispatcher, accountId = 'x') =>
 const USAGE = { promptTokens: 100, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 };
 
 /** Records the account of each waiting request when it is sent. */
-function recordOrder(waiting: readonly (readonly [string, Lease | Promise<Lease>])[]): string[] {
+function recordOrder(waiting: readonly (readonly [string, Permit | Promise<Permit>])[]): string[] {
   const order: string[] = [];
-  for (const [name, lease] of waiting)
-    void Promise.resolve(lease).then(
+  for (const [name, permit] of waiting)
+    void Promise.resolve(permit).then(
       () => order.push(name),
       () => {},
     );
@@ -136,7 +136,7 @@ test('while one account has many requests waiting, the request of another accoun
   const { dispatcher } = bed(1);
   const running = sent(dispatcher.acquire(routed('flood')));
   running.charge({ promptTokens: 100, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 });
-  const waiting: [string, Lease | Promise<Lease>][] = Array.from({ length: 10 }, () => [
+  const waiting: [string, Permit | Promise<Permit>][] = Array.from({ length: 10 }, () => [
     'flood',
     dispatcher.acquire(routed('flood')),
   ]);
@@ -156,12 +156,12 @@ test('work that an account did while no request waited gives the other accounts 
   alone.release('succeeded');
   const running = sent(dispatcher.acquire(routed('busy')));
   const waiting = ['returning', 'returning', 'returning', 'busy'].map((account) => {
-    const lease = dispatcher.acquire(routed(account));
-    return [account, lease] as const;
+    const permit = dispatcher.acquire(routed(account));
+    return [account, permit] as const;
   });
   const order = recordOrder(waiting);
   running.release('succeeded');
-  const first = await Promise.race(waiting.map(async ([, lease]) => await lease));
+  const first = await Promise.race(waiting.map(async ([, permit]) => await permit));
   first.charge(USAGE);
   first.release('succeeded');
   await settled();
@@ -196,10 +196,10 @@ test('a request that has waited for a second goes before requests of accounts wi
   const stuck = converse(dispatcher);
   const next = nextTurn(dispatcher);
   const flood = [0, 1, 2].map(() => dispatcher.acquire(routed('flood')));
-  const [running] = flood.map((lease) => (lease instanceof Lease ? lease : null));
+  const [running] = flood.map((permit) => (permit instanceof Permit ? permit : null));
   running?.charge(USAGE);
   const order = recordOrder(
-    [next, ...flood.slice(1)].map((lease, index) => [index === 0 ? 'x' : 'flood', lease]),
+    [next, ...flood.slice(1)].map((permit, index) => [index === 0 ? 'x' : 'flood', permit]),
   );
   clock.ms += 1000;
   running?.release('succeeded');
@@ -357,7 +357,7 @@ test('after any sequence of requests, no request is lost and no count leaks', as
       fc.constantFrom<PolicyName[]>('cost', 'least-requests', 'round-robin'),
       async (steps, policy) => {
         const { dispatcher, replicas, states, clock } = bed(3, { room: 2, policy });
-        const leases: Lease[] = [];
+        const permits: Permit[] = [];
         const stops: AbortController[] = [];
         const outcomes: Promise<void>[] = [];
         let rejected = 0;
@@ -371,14 +371,14 @@ test('after any sequence of requests, no request is lost and no count leaks', as
             });
             const attempt = async () => {
               try {
-                leases.push(await dispatcher.acquire(request));
+                permits.push(await dispatcher.acquire(request));
               } catch {
                 rejected++;
               }
             };
             outcomes.push(attempt());
           } else if ('release' in each) {
-            leases[each.release]?.release(each.failed ? 'failed' : 'succeeded', BROKEN);
+            permits[each.release]?.release(each.failed ? 'failed' : 'succeeded', BROKEN);
           } else if ('abort' in each) stops[each.abort]?.abort();
           else if ('toggle' in each) {
             const down: EngineState = { state: 'down', reason: 'gone', retryInMs: null };
@@ -391,14 +391,14 @@ test('after any sequence of requests, no request is lost and no count leaks', as
           for (const { choicesInFlight } of replicas) assert.ok(choicesInFlight <= 2);
         }
         for (const index of states.keys()) states[index] = READY;
-        for (let index = 0; leases.length + rejected < outcomes.length || index < leases.length; index++) {
-          leases[index]?.release('succeeded');
+        for (let index = 0; permits.length + rejected < outcomes.length || index < permits.length; index++) {
+          permits[index]?.release('succeeded');
           clock.ms += 1000;
           dispatcher.tick();
           await settled();
         }
         await Promise.all(outcomes);
-        assert.equal(leases.length + rejected, outcomes.length);
+        assert.equal(permits.length + rejected, outcomes.length);
         assert.equal(dispatcher.waiting, 0);
         for (const { assigned, inFlight, choicesInFlight, outstandingPrefillTokens } of replicas) {
           assert.deepEqual([assigned, inFlight, choicesInFlight], [0, 0, 0]);
@@ -447,59 +447,59 @@ test('if all replicas responded with 429, requests wait for the first that accep
   clock.ms += 1;
   dispatcher.tick();
   assert.equal(dispatcher.waiting, 1, 'one request tries it first');
-  const tried = await Promise.race(waiting.map((lease) => Promise.resolve(lease)));
+  const tried = await Promise.race(waiting.map((permit) => Promise.resolve(permit)));
   assert.equal(tried.replica, b.replica);
   tried.responseStarted();
-  for (const lease of waiting) assert.equal((await lease).replica, b.replica);
+  for (const permit of waiting) assert.equal((await permit).replica, b.replica);
 });
 
 test('after a 429, as many requests are sent as have been accepted since, and half as many after the next', async () => {
   const { dispatcher, clock } = bed(1, { room: 1000, maxWaitMs: 600_000 });
   const first = Array.from({ length: 8 }, () => sent(dispatcher.acquire(routed('x'))));
-  const leases: Lease[] = [];
+  const permits: Permit[] = [];
   const limitPasses = async () => {
     clock.ms += 999;
     dispatcher.tick();
     await settled();
-    assert.equal(leases.length, 0);
+    assert.equal(permits.length, 0);
     clock.ms += 1;
     dispatcher.tick();
     await settled();
   };
   /** Lets the requests that were sent respond. Returns how many are sent then. */
   const respond = async (): Promise<number> => {
-    for (const lease of leases.splice(0)) lease.responseStarted();
+    for (const permit of permits.splice(0)) permit.responseStarted();
     await settled();
-    return leases.length;
+    return permits.length;
   };
   first.pop()?.release('inconclusive', limited(1000));
   for (let index = 0; index < 200; index++)
     void Promise.resolve(dispatcher.acquire(routed('x'))).then(
-      (lease) => leases.push(lease),
+      (permit) => permits.push(permit),
       () => {},
     );
-  for (const lease of first) lease.release('inconclusive', limited(1000));
+  for (const permit of first) permit.release('inconclusive', limited(1000));
   await limitPasses();
-  assert.equal(leases.length, 1);
+  assert.equal(permits.length, 1);
   // Half of the 8 requests that were sent before, and then an eighth more with each response.
   assert.deepEqual([await respond(), await respond(), await respond(), await respond()], [2, 4, 4, 5]);
   // Some responses begin late, but a 429 would have arrived by now.
   clock.ms += 999;
   dispatcher.tick();
   await settled();
-  assert.equal(leases.length, 5);
+  assert.equal(permits.length, 5);
   clock.ms += 1;
   dispatcher.tick();
   await settled();
-  assert.equal(leases.splice(0, 5).length + leases.length, 10);
-  const refused = leases.pop();
-  for (const lease of leases.splice(0)) lease.release('failed', BROKEN);
+  assert.equal(permits.splice(0, 5).length + permits.length, 10);
+  const refused = permits.pop();
+  for (const permit of permits.splice(0)) permit.release('failed', BROKEN);
   await settled();
-  assert.equal(leases.length, 4, 'failures are no reason to send more');
+  assert.equal(permits.length, 4, 'failures are no reason to send more');
   refused?.release('inconclusive', limited(1000));
-  for (const lease of leases.splice(0)) lease.release('inconclusive', limited(1000));
+  for (const permit of permits.splice(0)) permit.release('inconclusive', limited(1000));
   await limitPasses();
-  assert.equal(leases.length, 1);
+  assert.equal(permits.length, 1);
   // Half of the 5 requests that were sent before, and then an eighth more.
   assert.deepEqual([await respond(), await respond(), await respond()], [2, 3, 3]);
 });
@@ -511,19 +511,19 @@ test('a server that limits the rate of requests refuses few of them', async () =
   const answers: { atMs: number; answer: () => void }[] = [];
   const send = (refusals = 0) => {
     mostRefusals = Math.max(mostRefusals, refusals);
-    const lease = Promise.resolve(dispatcher.acquire(routed('x', { isRetry: refusals > 0 })));
-    void lease.then((sent) => serve(sent, refusals));
+    const permit = Promise.resolve(dispatcher.acquire(routed('x', { isRetry: refusals > 0 })));
+    void permit.then((sent) => serve(sent, refusals));
   };
-  const serve = (lease: Lease, refusals: number) => {
+  const serve = (permit: Permit, refusals: number) => {
     const accepted = server.tokens >= 1;
     if (accepted) server.tokens--;
     const answer = () => {
       if (accepted) server.served++;
       else server.refused++;
-      if (accepted) lease.responseStarted();
-      if (accepted) lease.release('succeeded');
+      if (accepted) permit.responseStarted();
+      if (accepted) permit.release('succeeded');
       else {
-        lease.release('inconclusive', limited(500));
+        permit.release('inconclusive', limited(500));
         send(refusals + 1);
       }
     };

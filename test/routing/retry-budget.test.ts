@@ -18,13 +18,13 @@ test('a few retries a minute are always allowed', () => {
 
 test('with more requests, a share of them may be retried', () => {
   const budget = new RetryBudget({ share: 0.2, minPerMinute: 10 });
-  for (let request = 0; request < 1000; request++) budget.countRequest(request);
+  for (let request = 0; request < 1000; request++) budget.addRequest(request);
   assert.equal(takeAll(budget, 1000), 200);
 });
 
 test('no retries are allowed if both limits are 0', () => {
   const budget = new RetryBudget({ share: 0, minPerMinute: 0 });
-  budget.countRequest(0);
+  budget.addRequest(0);
   assert.equal(takeAll(budget, 0), 0);
 });
 

@@ -7,7 +7,7 @@ import { ReplicaRefused, type ReplicaClient, type EngineState } from '../../src/
 import { ServiceError } from '../../src/core/errors.ts';
 import { SILENT } from '../../src/support/log.ts';
 import type { BacklogEntry } from '../../src/routing/backlog.ts';
-import { Lease } from '../../src/routing/lease.ts';
+import { Permit } from '../../src/routing/permit.ts';
 import { Router } from '../../src/routing/router.ts';
 import type { RoutingOptions, ServedModel } from '../../src/routing/served-model.ts';
 import { REPLICA } from '../replicas/replicas.ts';
@@ -62,8 +62,8 @@ function clientAt(index: number): ReplicaClient {
 function acquire(
   model: ServedModel,
   failed: readonly (readonly [ReplicaClient, ServiceError])[] = [],
-): Lease {
-  const lease = model.acquire({
+): Permit {
+  const permit = model.acquire({
     request: chat(),
     accountId: 'account',
     weight: 1,
@@ -73,8 +73,8 @@ function acquire(
     waitedMs: 0,
     signal: NEVER_ABORTED,
   });
-  assert.ok(lease instanceof Lease);
-  return lease;
+  assert.ok(permit instanceof Permit);
+  return permit;
 }
 
 const enter = (model: ServedModel) => model.enter('account', new AbortController());
@@ -94,9 +94,9 @@ function fault(run: () => unknown): ServiceError {
 test('idle replicas take turns', () => {
   const model = modelOf([READY, READY, READY]);
   const names = Array.from({ length: 6 }, () => {
-    const lease = acquire(model);
-    lease.release('succeeded');
-    return lease.client.name;
+    const permit = acquire(model);
+    permit.release('succeeded');
+    return permit.client.name;
   });
   assert.deepEqual(names, ['a', 'b', 'c', 'a', 'b', 'c']);
 });
@@ -105,9 +105,9 @@ test('a slower replica gets fewer requests', () => {
   const model = modelOf([READY, READY]);
   acquire(model);
   const quick = Array.from({ length: 5 }, () => {
-    const lease = acquire(model);
-    lease.release('succeeded');
-    return lease.client.name;
+    const permit = acquire(model);
+    permit.release('succeeded');
+    return permit.client.name;
   });
   assert.deepEqual(quick, ['b', 'b', 'b', 'b', 'b']);
 });
@@ -123,33 +123,35 @@ test('the counts equal the running requests, and the selected replica has the lo
     fc.property(fc.array(command, { maxLength: 60 }), (commands) => {
       const model = modelOf([READY, READY, READY], [10, 10, 10]);
       const entries: BacklogEntry[] = [];
-      const leases: Lease[] = [];
+      const permits: Permit[] = [];
       const left = new Set<BacklogEntry>();
-      const released = new Set<Lease>();
+      const released = new Set<Permit>();
       const runningCounts = () =>
         clients
           .slice(0, 3)
-          .map((client) => leases.filter((lease) => lease.client === client && !released.has(lease)).length);
+          .map(
+            (client) => permits.filter((permit) => permit.client === client && !released.has(permit)).length,
+          );
       for (const step of commands) {
         if (step === 'enter') {
-          const running = leases.length - released.size;
+          const running = permits.length - released.size;
           if (entries.length - left.size < 4 + Math.max(0, 30 - running)) entries.push(enter(model));
           else assert.equal(fault(() => enter(model)).code, 'queue_full');
         } else if (step === 'acquire') {
-          if (leases.length - released.size === 30) continue;
+          if (permits.length - released.size === 30) continue;
           const least = Math.min(...runningCounts());
-          const lease = acquire(model);
-          assert.equal(runningCounts()[clients.indexOf(lease.client)], least);
-          leases.push(lease);
+          const permit = acquire(model);
+          assert.equal(runningCounts()[clients.indexOf(permit.client)], least);
+          permits.push(permit);
         } else if ('leave' in step) {
           // Leaving twice has no effect.
           const entry = entries[step.leave];
           entry?.leave();
           if (entry) left.add(entry);
         } else {
-          const lease = leases[step.release];
-          lease?.release('succeeded');
-          if (lease) released.add(lease);
+          const permit = permits[step.release];
+          permit?.release('succeeded');
+          if (permit) released.add(permit);
         }
         assert.deepEqual(inFlight(model), runningCounts());
         assert.equal(model.overview().waiting, 0);
@@ -278,17 +280,17 @@ const BROKEN = new ServiceError('internal_error', 'The engine failed to answer t
 
 /** Fails the next request on its replica. */
 function fail(model: ServedModel): string {
-  const lease = acquire(model);
-  lease.release('failed', BROKEN);
-  return lease.client.name;
+  const permit = acquire(model);
+  permit.release('failed', BROKEN);
+  return permit.client.name;
 }
 
 /** A model with two replicas; `a` was just paused. */
 function withPaused(): ServedModel {
   const model = modelOf([READY, READY]);
   for (let turn = 0; turn < 10; turn++) {
-    const lease = acquire(model);
-    lease.release(lease.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+    const permit = acquire(model);
+    permit.release(permit.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
   }
   return model;
 }
@@ -298,9 +300,9 @@ test('a replica is paused after 5 consecutive failures, and gets one request whe
   const model = withPaused();
   const names = () =>
     Array.from({ length: 4 }, () => {
-      const lease = acquire(model);
-      lease.release('succeeded');
-      return lease.client.name;
+      const permit = acquire(model);
+      permit.release('succeeded');
+      return permit.client.name;
     });
   assert.deepEqual(names(), ['b', 'b', 'b', 'b']);
   assert.deepEqual(model.overview().replicas[0]?.state, {
@@ -323,9 +325,9 @@ test('a paused replica with unlimited room does not lengthen the queue', () => {
   clock.ms = 0;
   const model = modelOf([READY, READY], [undefined, 1]);
   for (let failures = 0; failures < 5;) {
-    const lease = acquire(model);
-    if (lease.client.name === 'a') failures++;
-    lease.release(lease.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+    const permit = acquire(model);
+    if (permit.client.name === 'a') failures++;
+    permit.release(permit.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
   }
   for (const ms of [0, 1000]) {
     clock.ms = ms;
@@ -344,8 +346,8 @@ test('a request that failed elsewhere is not the trial of a paused replica', () 
   assert.equal(acquire(model, failed).client.name, 'a');
   const three = modelOf([READY, READY, READY]);
   while (three.overview().replicas[0]?.state.state !== 'paused') {
-    const lease = acquire(three);
-    lease.release(lease.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
+    const permit = acquire(three);
+    permit.release(permit.client.name === 'a' ? 'failed' : 'succeeded', BROKEN);
   }
   clock.ms = 5000;
   assert.equal(acquire(three, failed).client.name, 'c');
@@ -361,7 +363,7 @@ test('if every replica is paused, the one whose pause ends first gets the reques
   }
   assert.equal(fail(model), 'a', 'its pause began first');
   assert.equal(fail(model), 'b', 'the pause of `a` is twice as long now');
-  const lease = acquire(model);
-  lease.release('succeeded');
+  const permit = acquire(model);
+  permit.release('succeeded');
   assert.equal(model.overview().replicas.filter(({ state }) => state.state === 'ready').length, 1);
 });

@@ -99,6 +99,7 @@ export async function orToast(change: Promise<unknown>): Promise<boolean> {
     await change;
     return true;
   } catch (error) {
+    if (error instanceof Error) checkSession(error);
     notify.error(error instanceof Error ? error.message : String(error));
     return false;
   }

@@ -1,4 +1,5 @@
-import { faultOf, unreachable } from './client.ts';
+import { useQuery } from '@tanstack/react-query';
+import { faultOf, unreachable, type ApiError } from './client.ts';
 
 /** The parts of an OpenAPI 3.1 schema that the service's document uses. */
 export interface Schema {
@@ -58,7 +59,7 @@ export interface ApiDocument {
 }
 
 /** Loads the OpenAPI document. Rejects with an `ApiError`. */
-export async function readDocument(signal: AbortSignal): Promise<ApiDocument> {
+async function readDocument(signal: AbortSignal): Promise<ApiDocument> {
   let response: Response;
   try {
     response = await fetch('/openapi.json', { signal });
@@ -68,4 +69,13 @@ export async function readDocument(signal: AbortSignal): Promise<ApiDocument> {
   }
   if (!response.ok) throw await faultOf(response);
   return (await response.json()) as ApiDocument; // The service's tests check the document against OpenAPI.
+}
+
+/** Loads the OpenAPI document once. */
+export function useDocument() {
+  return useQuery<ApiDocument, ApiError>({
+    queryKey: ['document'],
+    queryFn: ({ signal }) => readDocument(signal),
+    staleTime: Infinity,
+  });
 }

@@ -1,6 +1,5 @@
 import {
   keepPreviousData,
-  MutationCache,
   notifyManager,
   QueryCache,
   QueryClient,
@@ -47,7 +46,6 @@ export const queryClient = new QueryClient({
     },
     onError: (error, { queryKey }) => queryKey[0] !== SESSION[0] && checkSession(error),
   }),
-  mutationCache: new MutationCache({ onError: checkSession }),
   defaultOptions: {
     queries: {
       // Requests of an offline browser fail instead of waiting, because the service may be on the same machine.
@@ -58,7 +56,6 @@ export const queryClient = new QueryClient({
         failures < 2 && error instanceof ApiError && (error.code === 'unreachable' || error.status === 503),
       refetchOnWindowFocus: true,
     },
-    mutations: { networkMode: 'always', retry: false },
   },
 });
 
@@ -113,15 +110,21 @@ export interface QueryState<Data> {
   refetch: () => unknown;
 }
 
+/** Returns the first error of several queries, and a function that loads them all again. */
+export function together(
+  queries: readonly QueryState<unknown>[],
+): Pick<QueryState<unknown>, 'error' | 'refetch'> {
+  return {
+    error: queries.find(({ error }) => error !== null)?.error ?? null,
+    refetch: () => queries.forEach((query) => void query.refetch()),
+  };
+}
+
 /** Combines two queries into one that has data when both have. */
 export function both<A, B>(a: QueryState<A>, b: QueryState<B>): QueryState<readonly [A, B]> {
   return {
     data: a.data === undefined || b.data === undefined ? undefined : [a.data, b.data],
-    error: a.error ?? b.error,
-    refetch: () => {
-      void a.refetch();
-      void b.refetch();
-    },
+    ...together([a, b]),
   };
 }
 
@@ -272,4 +275,12 @@ export function useMore(wanted: boolean, rest: ListRest | undefined): void {
   useEffect(() => {
     if (wanted && rest?.hasMore === true && !rest.isReadingMore && rest.moreError === null) rest.more();
   });
+}
+
+/** Maximum number of keys in one list. */
+const MAX_KEYS = 1000;
+
+/** Loads the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */
+export function useKeys(query: { account_id?: string }, options: { enabled?: boolean } = {}) {
+  return useRead('listKeys', { query: { ...query, limit: MAX_KEYS } }, options);
 }

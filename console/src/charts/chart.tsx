@@ -1,11 +1,17 @@
-import { useEffect, useMemo, useRef, useState, type PointerEvent, type RefObject } from 'react';
+import {
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type PointerEvent,
+  type ReactNode,
+  type RefObject,
+} from 'react';
 import { useScheme } from '../state/appearance.ts';
 import { ChartTable } from './chart-table.tsx';
 import { plotInto, type Plot } from './plot.ts';
-import { ReadOut } from './read-out.tsx';
 import { isMeasured, timeText, type Series } from './series.ts';
-import { Swatch } from './swatch.tsx';
-import type { Unit } from './value-axis.ts';
+import { exactValue, type Unit } from './value-axis.ts';
 
 interface ChartProps {
   /** Caption of the table for screen readers. */
@@ -156,5 +162,87 @@ function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: b
         <span className="ml-auto">Striped: incomplete period</span>
       )}
     </figcaption>
+  );
+}
+
+interface ReadOutProps {
+  time: string;
+  series: readonly Series[];
+  /** Index of the hovered column. */
+  index: number;
+  /** Number of columns. */
+  columns: number;
+  /** Left edge of the hovered column, in pixels from the left of the chart. */
+  left: number;
+  width: number;
+  unit: Unit;
+}
+
+/** The tooltip of a chart: highlights a column and lists its values. */
+function ReadOut({ time, series, index, columns, left, width, unit }: ReadOutProps) {
+  const bars = series.filter(({ shape }) => shape === 'bar');
+  const sum = bars.reduce((total, { values }) => total + (values[index] ?? 0), 0);
+  const isLeft = index < columns / 2;
+  return (
+    <div className="pointer-events-none absolute inset-0 z-10">
+      <div className="absolute top-2 bottom-6 rounded-sm bg-ink/6" style={{ left, width }} />
+      <div
+        className="absolute top-2 w-max max-w-[min(16rem,60%)] rounded-lg border border-line bg-raised px-3 py-2 text-xs shadow-popup"
+        style={isLeft ? { left: left + width + 6 } : { right: `calc(100% - ${left - 6}px)` }}
+      >
+        <p className="mb-1 font-medium text-ink">{time}</p>
+        {/* In the order of the stack, from the top. */}
+        {series.toReversed().map((one) => (
+          <ReadOutLine key={one.label} label={one.label} value={one.values[index]} unit={unit}>
+            <Swatch series={one} />
+          </ReadOutLine>
+        ))}
+        {bars.length > 1 && (
+          <div className="mt-1 border-t border-line pt-1">
+            <ReadOutLine label="Total" value={sum} unit={unit} />
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function ReadOutLine({
+  label,
+  value,
+  unit,
+  children,
+}: {
+  label: string;
+  value: number | null | undefined;
+  unit: Unit;
+  children?: ReactNode;
+}) {
+  return (
+    <p className="flex items-center gap-2 text-ink-2">
+      {children}
+      <span className="min-w-0 truncate">{label}</span>
+      <span className="ml-auto pl-3 font-medium text-ink tabular-nums">
+        {value === null || value === undefined ? '—' : exactValue(unit, value)}
+      </span>
+    </p>
+  );
+}
+
+type SwatchProps = Pick<Series, 'shape' | 'color' | 'faint' | 'tail'>;
+
+/**
+ * The color and shape of a series: a square, a thick or thin (`tail`) line, or a dashed one for the previous period
+ * (`faint`).
+ */
+function Swatch({ series: { shape, color, faint = false, tail = false } }: { series: SwatchProps }) {
+  if (faint) return <span className="w-3 shrink-0 border-t border-dashed border-ink-3" />;
+  const background = `var(--series-${color})`;
+  if (shape !== 'line') return <span className="size-2 shrink-0 rounded-[3px]" style={{ background }} />;
+  return (
+    <span
+      className={`w-3 shrink-0 ${tail ? 'h-0.5 opacity-60' : 'h-1 rounded-full'}`}
+      style={{ background }}
+    />
   );
 }

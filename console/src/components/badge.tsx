@@ -1,4 +1,5 @@
 import type { ReactNode } from 'react';
+import type { ItemOf } from '../api/client.ts';
 
 export type Tone = 'good' | 'warn' | 'bad' | 'accent' | 'neutral';
 
@@ -46,6 +47,16 @@ export function Status({
         aria-hidden="true"
       />
       <span className="min-w-0 truncate">{children}</span>
+    </span>
+  );
+}
+
+/** The email address of a user in a list, and whether it is unverified. */
+export function UserEmail({ user }: { user: Pick<ItemOf<'listUsers'>, 'email' | 'email_verified'> }) {
+  return (
+    <span className="flex items-center gap-2 text-xs text-ink-3">
+      <span className="truncate">{user.email}</span>
+      {!user.email_verified && <Badge tone="warn">Unverified</Badge>}
     </span>
   );
 }

@@ -1,7 +1,7 @@
 import { useState, type ComponentProps, type MouseEvent, type ReactNode } from 'react';
 import { orToast } from '../api/act.ts';
-import { Link } from './link.tsx';
 import { classNames } from './class-names.ts';
+import { Link } from './link.tsx';
 import { Spinner } from './spinner.tsx';
 
 type Kind = 'primary' | 'plain' | 'quiet' | 'danger';
@@ -21,8 +21,8 @@ const KINDS: Record<Kind, string> = {
 };
 
 const SIZES: Record<Size, string> = {
-  small: 'h-7 px-2.5 text-xs gap-1.5 rounded-md',
-  medium: 'h-9 px-3.5 text-sm gap-2 rounded-lg',
+  small: 'h-7 px-2.5 text-xs gap-1.5 rounded-md [&>svg]:size-3.5',
+  medium: 'h-9 px-3.5 text-sm gap-2 rounded-lg [&>svg]:size-4',
 };
 
 function buttonClasses({ kind = 'plain', size = 'medium' }: ButtonStyle): string {
@@ -82,6 +82,13 @@ export function Button({
   );
 }
 
+/** A button that looks like a text link. */
+export function TextButton(props: ComponentProps<'button'>) {
+  return (
+    <button type="button" className="font-medium text-accent underline-offset-2 hover:underline" {...props} />
+  );
+}
+
 /** A link that looks like a button. */
 export function ButtonLink({
   kind,
@@ -112,7 +119,7 @@ export function IconButton({
       aria-label={label}
       title={label}
       className={classNames(
-        'inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink',
+        'inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink [&>svg]:size-4',
         'disabled:opacity-50 disabled:pointer-events-none aria-disabled:opacity-50',
         className,
       )}

@@ -19,51 +19,44 @@ interface OnOffProps {
 /** A checkbox, submitted with its form. */
 export function Checkbox({ checked, onChange, disabled = false, children }: OnOffProps) {
   return (
-    <label className="flex items-start gap-2.5 text-sm text-ink">
-      <BaseCheckbox.Root
-        checked={checked}
-        disabled={disabled}
-        onCheckedChange={(isChecked) => onChange(isChecked)}
-        className={BOX}
-      >
-        <Tick />
-      </BaseCheckbox.Root>
-      <span className="min-w-0">{children}</span>
-    </label>
+    <Labeled>
+      <Box checked={checked} disabled={disabled} onCheckedChange={(isChecked) => onChange(isChecked)} />
+      {children}
+    </Labeled>
   );
 }
 
 /** A checkbox without a visible label, such as that of a row. */
 export function BareCheckbox({ label, checked, onChange }: Omit<OnOffProps, 'children'> & { label: string }) {
-  return (
-    <BaseCheckbox.Root
-      aria-label={label}
-      checked={checked}
-      onCheckedChange={(isChecked) => onChange(isChecked)}
-      className={BOX}
-    >
-      <Tick />
-    </BaseCheckbox.Root>
-  );
+  return <Box aria-label={label} checked={checked} onCheckedChange={(isChecked) => onChange(isChecked)} />;
 }
 
 /** A checkbox of a `CheckboxGroup`, which has the values that are checked. */
 export function GroupCheckbox({ value, children }: { value: string; children: ReactNode }) {
   return (
+    <Labeled>
+      <Box value={value} />
+      {children}
+    </Labeled>
+  );
+}
+
+function Labeled({ children: [box, label] }: { children: readonly [ReactNode, ReactNode] }) {
+  return (
     <label className="flex items-start gap-2.5 text-sm text-ink">
-      <BaseCheckbox.Root value={value} className={BOX}>
-        <Tick />
-      </BaseCheckbox.Root>
-      <span className="min-w-0">{children}</span>
+      {box}
+      <span className="min-w-0">{label}</span>
     </label>
   );
 }
 
-function Tick() {
+function Box(props: BaseCheckbox.Root.Props) {
   return (
-    <BaseCheckbox.Indicator>
-      <Check className="size-3 text-accent-ink" strokeWidth={3} aria-hidden="true" />
-    </BaseCheckbox.Indicator>
+    <BaseCheckbox.Root {...props} className={BOX}>
+      <BaseCheckbox.Indicator>
+        <Check className="size-3 text-accent-ink" strokeWidth={3} />
+      </BaseCheckbox.Indicator>
+    </BaseCheckbox.Root>
   );
 }
 

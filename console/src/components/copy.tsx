@@ -39,11 +39,7 @@ export function CopyButton({ text, what, labeled = false, onCopied }: CopyProps)
     setCopied(true);
     onCopied?.();
   };
-  const icon = copied ? (
-    <Check className="size-4 text-good" aria-hidden="true" />
-  ) : (
-    <Copy className="size-4" aria-hidden="true" />
-  );
+  const icon = copied ? <Check className="size-4 text-good" /> : <Copy className="size-4" />;
   return labeled ? (
     <Button icon={icon} onClick={() => void copy()}>
       Copy {what}

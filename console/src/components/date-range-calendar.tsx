@@ -96,11 +96,11 @@ function Month() {
     <RangeCalendar className="mt-3">
       <div className="flex items-center justify-between">
         <AriaButton slot="previous" className={MONTH_BUTTON}>
-          <ChevronLeft className="size-4" aria-hidden="true" />
+          <ChevronLeft className="size-4" />
         </AriaButton>
         <Heading level={3} className="text-sm font-medium" />
         <AriaButton slot="next" className={MONTH_BUTTON}>
-          <ChevronRight className="size-4" aria-hidden="true" />
+          <ChevronRight className="size-4" />
         </AriaButton>
       </div>
       <CalendarGrid className="mt-2 w-full border-collapse">

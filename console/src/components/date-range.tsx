@@ -2,9 +2,18 @@ import { Popover } from '@base-ui/react/popover';
 import { CalendarDays, Check, ChevronsUpDown } from 'lucide-react';
 import { lazy, Suspense, useState } from 'react';
 import { classNames } from './class-names.ts';
-import { isNamedRange, NAMED_RANGES, useToday, type Days, type NamedRange } from './date-range-days.ts';
+import {
+  daysOf,
+  isDay,
+  isNamedRange,
+  NAMED_RANGES,
+  useToday,
+  type Days,
+  type NamedRange,
+} from './date-range-days.ts';
 import { POPUP } from './popup.ts';
-import { Spinner } from './spinner.tsx';
+import { Skeleton } from './states.tsx';
+import { isTimeSet, timeRangeText, type TimeRange } from './time-range.ts';
 
 const Calendar = lazy(() => import('./date-range-calendar.tsx'));
 
@@ -54,10 +63,10 @@ export function DateRange({
           small ? 'h-8 rounded-md px-2.5 text-xs' : 'h-9 rounded-lg px-3 text-sm',
         )}
       >
-        <CalendarDays className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
+        <CalendarDays className="size-4 shrink-0 text-ink-3" />
         <span className="sr-only">Time range: </span>
         <span className="truncate">{text}</span>
-        <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+        <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" />
       </Popover.Trigger>
       <Popover.Portal>
         <Popover.Positioner sideOffset={4} align="end" collisionPadding={12} className="z-50 outline-none">
@@ -102,7 +111,7 @@ export function DateRange({
             </div>
             {custom && (
               <div className="border-t border-line p-3 sm:ml-1 sm:border-t-0 sm:border-l">
-                <Suspense fallback={<CalendarWaiting />}>
+                <Suspense fallback={<Skeleton className="h-[23.5rem] w-64" />}>
                   <Calendar
                     days={days}
                     today={today}
@@ -122,15 +131,28 @@ export function DateRange({
 }
 
 function Chosen() {
-  return <Check className="size-3.5 text-accent" aria-hidden="true" />;
+  return <Check className="size-3.5 text-accent" />;
 }
 
-/** A placeholder with the size of the calendar. */
-function CalendarWaiting() {
+interface TimeFilterProps {
+  value: TimeRange;
+  onChange: (value: TimeRange) => void;
+}
+
+/** Selects a time range. */
+export function TimeFilter({ value, onChange }: TimeFilterProps) {
+  const { range, from, to } = value;
+  const today = useToday();
+  const custom = from !== null && to !== null && isDay(from) && isDay(to) ? { from, to } : null;
   return (
-    <div role="status" className="flex h-[23.5rem] w-64 items-center justify-center text-ink-3">
-      <Spinner className="size-5" />
-      <span className="sr-only">Loading calendar</span>
-    </div>
+    <DateRange
+      any
+      small
+      text={timeRangeText(value)}
+      range={isTimeSet(value) ? range : 'any'}
+      days={range === null ? custom : daysOf(range, today)}
+      onRange={(chosen) => onChange({ range: chosen === 'any' ? null : chosen, from: null, to: null })}
+      onDays={(days) => onChange({ range: null, ...days })}
+    />
   );
 }

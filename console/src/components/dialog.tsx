@@ -1,7 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog';
 import { X } from 'lucide-react';
 import { useEffect, useRef, type ReactNode } from 'react';
-import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
 import { OverlayHost } from './overlays.tsx';
 
@@ -79,7 +78,7 @@ export function Dialog({
                   aria-label="Close"
                   className="inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
                 >
-                  <X className="size-4" aria-hidden="true" />
+                  <X className="size-4" />
                 </Base.Close>
               )}
             </div>
@@ -100,32 +99,6 @@ export function Dialog({
         </Base.Popup>
       </Base.Portal>
     </Base.Root>
-  );
-}
-
-interface FormActionsProps {
-  /** ID of the form. */
-  form: string;
-  /** Label of the submit button; null: none. */
-  action: string | null;
-  busy: boolean;
-  danger?: boolean;
-  cancel?: string;
-  onCancel: () => void;
-}
-
-/** The buttons of a dialog with a form: cancel and submit. */
-export function FormActions(props: FormActionsProps) {
-  const { form, action, busy, danger = false, cancel = 'Cancel', onCancel } = props;
-  return (
-    <>
-      <Button onClick={onCancel}>{cancel}</Button>
-      {action !== null && (
-        <Button kind={danger ? 'danger' : 'primary'} type="submit" form={form} busy={busy}>
-          {action}
-        </Button>
-      )}
-    </>
   );
 }
 

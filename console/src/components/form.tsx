@@ -8,6 +8,7 @@ import {
   useMemo,
   useRef,
   useState,
+  type ChangeEvent,
   type ReactNode,
 } from 'react';
 import { flushSync } from 'react-dom';
@@ -115,6 +116,56 @@ export function useSubmit(): {
     }
   };
   return { busy, error, submit };
+}
+
+/** What a form edits. */
+export interface DraftOptions<Draft extends object> {
+  /** The values of the fields at first. Later values are ignored. */
+  initial: Draft;
+  /** Returns the invalid fields. */
+  check?: ((draft: Draft) => FieldErrors) | undefined;
+  /**
+   * Makes the change. `changed` has only the values that the user changed, so that other values keep what somebody else
+   * has set in the meantime. The form shows the `ApiError`, at the field that it is about.
+   */
+  submit: (draft: Draft, changed: Partial<Draft>) => Promise<unknown>;
+}
+
+/** Returns the props of the text field for a value. `name`: the API's name of the parameter, if it is not that of the value. */
+export type FieldOf<Draft extends object> = (
+  key: keyof { [Key in keyof Draft as Draft[Key] extends string ? Key : never]: unknown } & string,
+  name?: string,
+) => { name: string; value: string; onChange: (event: ChangeEvent<HTMLInputElement>) => void };
+
+/** The input of a form, and its submission. */
+export function useDraft<Draft extends object>({ initial: first, check, submit }: DraftOptions<Draft>) {
+  const [initial] = useState(first);
+  const [draft, setDraft] = useState(initial);
+  const [errors, setErrors] = useState<FieldErrors>({});
+  const { busy, error, submit: run } = useSubmit();
+  const changed = changesOf(initial, draft);
+  const set = (values: Partial<Draft>) => setDraft((now) => ({ ...now, ...values }));
+  const field: FieldOf<Draft> = (key, name = key) => ({
+    name,
+    value: String(draft[key]),
+    // The key is one of a text.
+    onChange: ({ target }) => set({ [key]: target.value } as Partial<Draft>),
+  });
+  /** Resolves to whether the change was made and the form is still shown. */
+  const save = async (): Promise<boolean> => {
+    const invalid = check?.(draft) ?? {};
+    setErrors(invalid);
+    return Object.keys(invalid).length === 0 && (await run(() => submit(draft, changed)));
+  };
+  return { draft, set, field, errors, error, busy, changed, save };
+}
+
+/** Returns the values of `after` that differ from those of `before`, compared as JSON. */
+function changesOf<Draft extends object>(before: Draft, after: Draft): Partial<Draft> {
+  const changed = (Object.keys(after) as (keyof Draft)[]).filter(
+    (name) => JSON.stringify(after[name]) !== JSON.stringify(before[name]),
+  );
+  return Object.fromEntries(changed.map((name) => [name, after[name]])) as Partial<Draft>;
 }
 
 /** Tells the form around a field that the field shows the errors about a parameter. */

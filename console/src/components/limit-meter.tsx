@@ -83,3 +83,32 @@ function Reset({ limitStatus: { used, resets_at: at } }: LimitMeterProps) {
     </span>
   );
 }
+
+interface LimitMetersProps {
+  title?: string;
+  limitStatuses: readonly ItemOf<'readLimits'>[];
+}
+
+/** A list of limits with their usage. */
+export function LimitMeters({ title, limitStatuses }: LimitMetersProps) {
+  return (
+    <section>
+      {title !== undefined && (
+        <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={title}>
+          {title}
+        </h3>
+      )}
+      {limitStatuses.length === 0 ? (
+        <p className="text-sm text-ink-3">No overall limits</p>
+      ) : (
+        <ul className="space-y-4">
+          {limitStatuses.map((limitStatus) => (
+            <li key={`${limitStatus.model ?? ''} ${limitStatus.limit}`}>
+              <LimitMeter limitStatus={limitStatus} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  );
+}

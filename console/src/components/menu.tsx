@@ -34,6 +34,9 @@ export function Menu({ trigger, align = 'end', side = 'bottom', children }: Menu
   );
 }
 
+const ENTRY =
+  'flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-highlighted:bg-hover';
+
 interface MenuItemProps {
   icon?: ReactNode;
   danger?: boolean;
@@ -59,8 +62,8 @@ export function MenuItem({
       render={render}
       onClick={onClick}
       className={classNames(
-        'flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-disabled:opacity-50 data-highlighted:bg-hover',
-        '[&_svg]:size-4 [&_svg]:shrink-0',
+        ENTRY,
+        'data-disabled:opacity-50 [&_svg]:size-4 [&_svg]:shrink-0',
         danger ? 'text-bad' : 'text-ink [&_svg]:text-ink-3',
       )}
     >
@@ -75,68 +78,52 @@ export function MenuSeparator() {
   return <Base.Separator className="mx-1 my-1 h-px bg-line" />;
 }
 
-/** A labeled group of entries, one of which is selected. */
-export function MenuChoices({
-  label,
-  value,
-  choices,
-  onChange,
-}: {
+interface MenuGroupProps {
   label: string;
-  value: string;
   choices: readonly { value: string; label: string }[];
-  onChange: (value: string) => void;
-}) {
+}
+
+/** A labeled group of entries, one of which is selected. */
+export function MenuChoices(props: MenuGroupProps & { value: string; onChange: (value: string) => void }) {
   return (
-    <Base.RadioGroup value={value} onValueChange={(chosen: string) => onChange(chosen)}>
-      <Base.GroupLabel className="px-2.5 py-1.5 text-2xs font-medium text-ink-3">{label}</Base.GroupLabel>
-      {choices.map((choice) => (
-        <Base.RadioItem
-          key={choice.value}
-          value={choice.value}
-          closeOnClick
-          className="flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-highlighted:bg-hover"
-        >
-          <span className="min-w-0 flex-1 truncate">{choice.label}</span>
-          <Base.RadioItemIndicator>
-            <Check className="size-3.5 text-accent" aria-hidden="true" />
-          </Base.RadioItemIndicator>
+    <Base.RadioGroup value={props.value} onValueChange={(chosen: string) => props.onChange(chosen)}>
+      <Base.GroupLabel className={GROUP_LABEL}>{props.label}</Base.GroupLabel>
+      {props.choices.map(({ value, label }) => (
+        <Base.RadioItem key={value} value={value} closeOnClick className={ENTRY}>
+          <span className="min-w-0 flex-1 truncate">{label}</span>
+          <Base.RadioItemIndicator>{TICK}</Base.RadioItemIndicator>
         </Base.RadioItem>
       ))}
     </Base.RadioGroup>
   );
 }
 
-/** A labeled group of entries that are checked or not. The menu stays open. */
-export function MenuChecks({
-  label,
-  checked,
-  choices,
-  onChange,
-}: {
-  label: string;
+interface MenuChecksProps extends MenuGroupProps {
   checked: readonly string[];
-  choices: readonly { value: string; label: string }[];
   onChange: (checked: readonly string[]) => void;
-}) {
+}
+
+/** A labeled group of entries that are checked or not. The menu stays open. */
+export function MenuChecks({ label, checked, choices, onChange }: MenuChecksProps) {
+  const change = (value: string, isOn: boolean) =>
+    onChange(isOn ? [...checked, value] : checked.filter((other) => other !== value));
   return (
     <Base.Group>
-      <Base.GroupLabel className="px-2.5 py-1.5 text-2xs font-medium text-ink-3">{label}</Base.GroupLabel>
+      <Base.GroupLabel className={GROUP_LABEL}>{label}</Base.GroupLabel>
       {choices.map(({ value, label: text }) => (
         <Base.CheckboxItem
           key={value}
           checked={checked.includes(value)}
-          onCheckedChange={(on) =>
-            onChange(on ? [...checked, value] : checked.filter((other) => other !== value))
-          }
-          className="flex cursor-default items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-highlighted:bg-hover"
+          onCheckedChange={(isOn) => change(value, isOn)}
+          className={ENTRY}
         >
           <span className="min-w-0 flex-1 truncate">{text}</span>
-          <Base.CheckboxItemIndicator>
-            <Check className="size-3.5 text-accent" aria-hidden="true" />
-          </Base.CheckboxItemIndicator>
+          <Base.CheckboxItemIndicator>{TICK}</Base.CheckboxItemIndicator>
         </Base.CheckboxItem>
       ))}
     </Base.Group>
   );
 }
+
+const GROUP_LABEL = 'px-2.5 py-1.5 text-2xs font-medium text-ink-3';
+const TICK = <Check className="size-3.5 text-accent" />;

@@ -36,11 +36,7 @@ export function PasswordField({ name, label, aside, hint, ...input }: PasswordFi
           className="absolute top-0.5 right-0.5"
           onClick={() => setShown(!shown)}
         >
-          {shown ? (
-            <EyeOff className="size-4" aria-hidden="true" />
-          ) : (
-            <Eye className="size-4" aria-hidden="true" />
-          )}
+          {shown ? <EyeOff /> : <Eye />}
         </IconButton>
       </div>
     </Field>

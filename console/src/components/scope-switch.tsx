@@ -1,5 +1,4 @@
-import { useAccount } from '../state/account.ts';
-import { SCOPE, useScope } from '../state/scope.ts';
+import { SCOPE, useAccount, useScope } from '../state/account.ts';
 import { useSession } from '../state/session.tsx';
 import { useQueryState } from '../state/url-query.ts';
 import { Segmented } from './choices.tsx';

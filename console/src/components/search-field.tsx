@@ -14,7 +14,7 @@ interface SearchFieldProps {
 export function SearchField({ label, value, onChange, className }: SearchFieldProps) {
   return (
     <span className={classNames('relative block', className)}>
-      <Search className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" aria-hidden="true" />
+      <Search className="pointer-events-none absolute top-2 left-2.5 size-4 text-ink-3" />
       <input
         type="search"
         aria-label={label}

@@ -63,7 +63,7 @@ export function SearchSelect(props: SearchSelectProps) {
           <Base.Value />
         </span>
         <Base.Icon>
-          <ChevronsUpDown className="size-3.5 text-ink-3" aria-hidden="true" />
+          <ChevronsUpDown className="size-3.5 text-ink-3" />
         </Base.Icon>
       </Base.Trigger>
       <Base.Portal>
@@ -98,7 +98,7 @@ function Item({ item }: { item: SearchChoice }) {
         {item.hint !== undefined && <span className="block truncate text-xs text-ink-3">{item.hint}</span>}
       </span>
       <Base.ItemIndicator>
-        <Check className="size-3.5 text-accent" aria-hidden="true" />
+        <Check className="size-3.5 text-accent" />
       </Base.ItemIndicator>
     </Base.Item>
   );

@@ -85,7 +85,7 @@ export function OneTimeSecret({
         <CopyButton text={text} what={what} labeled onCopied={onCopied} />
       </div>
       <p className="flex items-start gap-2.5 border-t border-line bg-warn-soft px-4 py-3 text-xs leading-5 text-ink-2">
-        <TriangleAlert className="mt-0.5 size-4 shrink-0 text-warn" aria-hidden="true" />
+        <TriangleAlert className="mt-0.5 size-4 shrink-0 text-warn" />
         <span>{children}</span>
       </p>
     </div>

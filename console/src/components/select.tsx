@@ -56,7 +56,7 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
       >
         <Base.Value className="truncate" />
         <Base.Icon>
-          <ChevronsUpDown className="size-3.5 text-ink-3" aria-hidden="true" />
+          <ChevronsUpDown className="size-3.5 text-ink-3" />
         </Base.Icon>
       </Base.Trigger>
       <Base.Portal>
@@ -81,7 +81,7 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
                   )}
                 </Base.ItemText>
                 <Base.ItemIndicator>
-                  <Check className="size-3.5 text-accent" aria-hidden="true" />
+                  <Check className="size-3.5 text-accent" />
                 </Base.ItemIndicator>
               </Base.Item>
             ))}
@@ -89,5 +89,27 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
         </Base.Positioner>
       </Base.Portal>
     </Base.Root>
+  );
+}
+
+interface FilterSelectProps extends Omit<SelectProps<string>, 'value' | 'onChange' | 'small'> {
+  label: string;
+  /** Label of the empty selection, such as "All models". */
+  any: string;
+  /** Null: no selection. */
+  value: string | null;
+  onChange: (value: string | null) => void;
+}
+
+/** A small select of a filter, with an empty choice. */
+export function FilterSelect({ any, value, choices, onChange, ...rest }: FilterSelectProps) {
+  return (
+    <Select
+      small
+      value={value ?? ''}
+      choices={[{ value: '', label: any }, ...choices]}
+      onChange={(chosen) => onChange(chosen || null)}
+      {...rest}
+    />
   );
 }

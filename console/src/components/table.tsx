@@ -1,7 +1,15 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDown, ArrowUp, Download, Settings2 } from 'lucide-react';
-import { useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
+import {
+  useLayoutEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+  type RefObject,
+} from 'react';
 import { useMore, type ListRest } from '../api/queries.ts';
+import { whole } from '../format/number.ts';
 import { notify } from '../notify.ts';
 import { useColumnChoice, type ColumnChoice } from '../state/column-choice.ts';
 import { useQueryState } from '../state/url-query.ts';
@@ -12,7 +20,7 @@ import { csv, type Cell } from './csv.ts';
 import { Menu, MenuChecks, MenuItem, MenuSeparator } from './menu.tsx';
 import { saveFile } from './save-file.ts';
 import { compareValues, nextOrder, orderOf, type Order } from './table-order.ts';
-import { useWindowWidths, type Width } from './window-widths.ts';
+import { Time } from './time.tsx';
 
 export interface Column<Row> {
   /** Unique among the columns. */
@@ -29,6 +37,33 @@ export interface Column<Row> {
   from?: Width | 'chosen';
   /** Takes the remaining width and truncates its content. */
   grow?: boolean;
+}
+
+type Naming<Row> = Pick<Column<Row>, 'name' | 'heading' | 'from'>;
+
+const NONE = <span className="text-ink-3">—</span>;
+
+/** A column of texts; null or empty: unknown, or none. */
+export function textColumn<Row>(column: Naming<Row>, value: (row: Row) => string | null): Column<Row> {
+  return { ...column, value, cell: (row) => value(row) || NONE };
+}
+
+/** A column of numbers; null: unknown. */
+export function numberColumn<Row>(
+  column: Naming<Row>,
+  value: (row: Row) => number | null,
+  write: (value: number) => ReactNode = whole,
+): Column<Row> {
+  const cell = (row: Row) => {
+    const known = value(row);
+    return known === null ? NONE : write(known);
+  };
+  return { ...column, numeric: true, value, cell };
+}
+
+/** A column of times relative to now, in ISO 8601; null: never. */
+export function timeColumn<Row>(column: Naming<Row>, value: (row: Row) => string | null): Column<Row> {
+  return { ...column, value, cell: (row) => <Time at={value(row)} relative /> };
 }
 
 /** Returns the rest of a list whose items become rows: only the matching ones, or others. */
@@ -297,7 +332,7 @@ function TableMenu<Row>({ columns, choice, widths, onChoose, onDownload }: Table
     <Menu
       trigger={
         <IconButton label="Table options">
-          <Settings2 className="size-4" aria-hidden="true" />
+          <Settings2 />
         </IconButton>
       }
     >
@@ -487,4 +522,29 @@ export function ListFooter({ shown, what, rest }: ListFooterProps) {
       )}
     </footer>
   );
+}
+
+/** The minimum widths of windows, as in the classes of Tailwind. */
+const WIDTHS = { sm: '40rem', md: '48rem', lg: '64rem', xl: '80rem' };
+
+type Width = keyof typeof WIDTHS;
+
+const mediaQuery = (width: string) => `(min-width: ${width})`;
+
+/** Returns the minimum widths that the window has, and renders again when they change. */
+export function useWindowWidths(): ReadonlySet<string> {
+  return new Set(useSyncExternalStore(listen, snapshot).split(' '));
+}
+
+const snapshot = (): string =>
+  Object.entries(WIDTHS)
+    .flatMap(([name, width]) => (matchMedia(mediaQuery(width)).matches ? [name] : []))
+    .join(' ');
+
+function listen(changed: () => void): () => void {
+  const queries = Object.values(WIDTHS).map((width) => matchMedia(mediaQuery(width)));
+  for (const query of queries) query.addEventListener('change', changed);
+  return () => {
+    for (const query of queries) query.removeEventListener('change', changed);
+  };
 }

@@ -25,9 +25,9 @@ function List() {
       className="flex animate-rise items-center gap-3 rounded-lg border border-line bg-raised py-2.5 pr-2 pl-3.5 shadow-popup"
     >
       {toast.type === 'bad' ? (
-        <CircleAlert className="size-4 shrink-0 text-bad" aria-hidden="true" />
+        <CircleAlert className="size-4 shrink-0 text-bad" />
       ) : (
-        <CircleCheck className="size-4 shrink-0 text-good" aria-hidden="true" />
+        <CircleCheck className="size-4 shrink-0 text-good" />
       )}
       <Toast.Title className="min-w-0 flex-1 text-sm break-words text-ink" />
       <Toast.Action className="h-7 rounded-md px-2 text-xs font-medium text-accent hover:bg-hover" />
@@ -37,7 +37,7 @@ function List() {
         aria-hidden={false}
         className="inline-flex size-7 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
       >
-        <X className="size-4" aria-hidden="true" />
+        <X className="size-4" />
       </Toast.Close>
     </Toast.Root>
   ));

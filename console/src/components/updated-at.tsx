@@ -1,7 +1,9 @@
 import { RefreshCw } from 'lucide-react';
-import type { Operation } from '../api/client.ts';
+import { useSyncExternalStore } from 'react';
+import type { ApiError, Operation } from '../api/client.ts';
 import { useAge } from '../api/queries.ts';
 import { clock, secondsAgo } from '../format/time.ts';
+import { Status } from './badge.tsx';
 import { IconButton } from './button.tsx';
 import { CodeText } from './code-text.tsx';
 import { useNow } from './now.ts';
@@ -39,7 +41,7 @@ export function UpdatedAt({ atMs, busy, error, onRefresh }: UpdatedAtProps) {
             if (!busy) onRefresh();
           }}
         >
-          <RefreshCw className="size-4" aria-hidden="true" />
+          <RefreshCw />
         </IconButton>
       )}
     </p>
@@ -50,4 +52,37 @@ export function UpdatedAt({ atMs, busy, error, onRefresh }: UpdatedAtProps) {
 export function DataAge({ operations }: { operations: readonly Operation[] }) {
   const { atMs, busy, error, refresh } = useAge(operations);
   return <UpdatedAt atMs={atMs} busy={busy} error={error} onRefresh={refresh} />;
+}
+
+interface LiveProps {
+  /** The query that refetches. */
+  query: { dataUpdatedAt: number; error: ApiError | null; failureReason: ApiError | null };
+}
+
+/** Shows whether a page is live, paused or disconnected, and since when. Live begins with the first data. */
+export function Live({ query: { dataUpdatedAt, error, failureReason } }: LiveProps) {
+  const isVisible = useSyncExternalStore(listen, readVisibility);
+  const since = dataUpdatedAt > 0 ? ` since ${clock(dataUpdatedAt)}` : '';
+  return (
+    <span role="status" className="text-xs">
+      {error !== null || failureReason !== null ? (
+        <Status tone="bad">No response{since}</Status>
+      ) : dataUpdatedAt === 0 ? (
+        <Status tone="neutral">Connecting</Status>
+      ) : isVisible ? (
+        <Status tone="good" live>
+          Live
+        </Status>
+      ) : (
+        <Status tone="neutral">Paused{since}</Status>
+      )}
+    </span>
+  );
+}
+
+const readVisibility = (): boolean => document.visibilityState === 'visible';
+
+function listen(changed: () => void): () => void {
+  document.addEventListener('visibilitychange', changed);
+  return () => document.removeEventListener('visibilitychange', changed);
 }

@@ -1,21 +1,18 @@
 import { CircleAlert, CircleCheck } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
-import { useKeys } from '../api/keys.ts';
-import { both, useRead } from '../api/queries.ts';
-import { Code } from '../components/code.tsx';
+import { both, useKeys, useRead } from '../api/queries.ts';
 import { CodeText } from '../components/code-text.tsx';
+import { Code } from '../components/code.tsx';
 import { CopyButton } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Field } from '../components/field.tsx';
 import { TextLink } from '../components/link.tsx';
-import { Loaded } from '../components/loaded.tsx';
 import { Select } from '../components/select.tsx';
 import { Spinner } from '../components/spinner.tsx';
-import { Notice } from '../components/states.tsx';
-import { generatesText } from '../format/modality.ts';
+import { Loaded, Notice } from '../components/states.tsx';
+import { exampleRequest, generatesText } from '../format/modality.ts';
 import { outcomeOf } from '../requests/outcome.tsx';
-import { exampleFor } from './example.ts';
 import { KEY_VARIABLE, samplesOf } from '../snippets/samples.ts';
 import { useAccount } from '../state/account.ts';
 import { useSession } from '../state/session.tsx';
@@ -132,7 +129,7 @@ function Connection({ accountId, models, keys, onClose, ...start }: ConnectionPr
 /** Returns the clients and, for models that generate text, the agents, with their finished configuration. */
 function toolsOf(model: Model, baseUrl: string) {
   const generates = generatesText(model);
-  const request = { ...exampleFor(model), ...(generates && { stream: true }) };
+  const request = { ...exampleRequest(model), ...(generates && { stream: true }) };
   const samples = samplesOf({ baseUrl, key: KEY_VARIABLE, request });
   const clients = samples.map(({ language, text }) => ({ name: language, place: '', language, text }));
   if (!generates) return clients;
@@ -191,8 +188,8 @@ function FirstRequest({
 function Result({ tone, children }: { tone: 'wait' | 'good' | 'bad'; children: ReactNode }) {
   const icon = {
     wait: <Spinner />,
-    good: <CircleCheck className="size-5 shrink-0 text-good" aria-hidden="true" />,
-    bad: <CircleAlert className="size-5 shrink-0 text-bad" aria-hidden="true" />,
+    good: <CircleCheck className="size-5 shrink-0 text-good" />,
+    bad: <CircleAlert className="size-5 shrink-0 text-bad" />,
   }[tone];
   return (
     <div

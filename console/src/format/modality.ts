@@ -26,3 +26,26 @@ export function capabilityText({ tools, reasoning }: Pick<Served, 'tools' | 'rea
   if (tools) return reasoning ? 'Tools, reasoning' : 'Tools';
   return reasoning ? 'Reasoning' : '';
 }
+
+/** Returns a short request to a model, in the format of its API. */
+export function exampleRequest(model: Pick<Served, 'id' | 'modality' | 'recommended_sampling'>) {
+  const content = 'What is a sluice?';
+  switch (outputLabel(model)) {
+    case 'Embeddings':
+      return { model: model.id, input: content };
+    case 'Rerank':
+      return { model: model.id, query: content, documents: ['A gate in a channel.', 'A kind of bread.'] };
+    case null:
+      return { model: model.id, messages: [{ role: 'user', content }], ...model.recommended_sampling };
+  }
+}
+
+const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
+
+/** Returns the first model that is closest to being ready, one that generates text if there is any. */
+export function closestToReady(models: readonly Served[]): Served | undefined {
+  const generating = models.filter(generatesText);
+  return (generating.length > 0 ? generating : models).toSorted(
+    (a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state),
+  )[0];
+}

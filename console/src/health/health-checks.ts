@@ -1,4 +1,4 @@
-import type { ResponseOf, ItemOf } from '../api/client.ts';
+import type { ItemOf, ResponseOf } from '../api/client.ts';
 import { bytes, counted, whole } from '../format/number.ts';
 import { dateTime, duration } from '../format/time.ts';
 
@@ -17,6 +17,9 @@ export interface Check {
   advice: string | null;
 }
 
+/** Whether something is wrong, or may soon be. */
+export const isProblem = ({ state }: Check): boolean => state === 'unhealthy' || state === 'warning';
+
 /** Returns all checks. `models` is undefined while they load. */
 export function checksOf(health: Health, models: readonly Model[] | undefined): Check[] {
   return [
@@ -32,62 +35,76 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
   ];
 }
 
+/** What a check is about. */
+type Subject = Pick<Check, 'name' | 'what'>;
+
+const healthy = (subject: Subject, word = 'Healthy'): Check => ({
+  ...subject,
+  state: 'healthy',
+  word,
+  advice: null,
+});
+
+const unhealthy = (subject: Subject, word: string, advice: string): Check => ({
+  ...subject,
+  state: 'unhealthy',
+  word,
+  advice,
+});
+
+/** Something optional that is not configured. */
+const off = (subject: Subject, word: string, advice: string): Check => ({
+  ...subject,
+  state: 'off',
+  word,
+  advice,
+});
+
 function database({ kind, reachable, writable }: Health['database']): Check {
-  const name = 'Database';
-  const what = kind === 'sqlite' ? 'SQLite, in the data directory' : 'PostgreSQL';
-  if (reachable && writable) return { name, state: 'healthy', word: 'Healthy', what, advice: null };
-  return {
-    name,
-    state: 'unhealthy',
-    word: reachable ? 'Not writable' : 'Unreachable',
-    what,
-    advice:
-      kind === 'sqlite'
-        ? 'Check the disk and the owner of the data directory. See docs/databases.md, "When the database is unavailable".'
-        : 'Check the PostgreSQL server and the connection to it. See docs/databases.md, "When the database is unavailable".',
-  };
+  const isFile = kind === 'sqlite';
+  const subject = { name: 'Database', what: isFile ? 'SQLite, in the data directory' : 'PostgreSQL' };
+  if (reachable && writable) return healthy(subject);
+  const part = isFile
+    ? 'disk and the owner of the data directory'
+    : 'PostgreSQL server and the connection to it';
+  return unhealthy(
+    subject,
+    reachable ? 'Not writable' : 'Unreachable',
+    `Check the ${part}. See docs/databases.md, "When the database is unavailable".`,
+  );
 }
 
 function ledger({ writable, failing_for_ms: failing, waiting, reason }: Health['ledger']): Check {
-  const name = 'Ledger';
   const pending =
     waiting === 0
       ? 'All finished requests are written'
       : `${counted(waiting, 'finished request')} ${waiting === 1 ? 'is' : 'are'} not written yet`;
-  if (writable) return { name, state: 'healthy', word: 'Healthy', what: pending, advice: null };
-  return {
-    name,
-    state: 'unhealthy',
-    word: 'Not writable',
-    what: `${failing === null ? '' : `Failing for ${duration(failing)}: `}${reason ?? 'see the service log'}. ${pending}`,
-    advice:
-      'New requests are refused with `storage_unavailable` until their usage can be recorded again. See docs/ledger.md and docs/databases.md.',
-  };
+  if (writable) return healthy({ name: 'Ledger', what: pending });
+  const since = failing === null ? '' : `Failing for ${duration(failing)}: `;
+  return unhealthy(
+    { name: 'Ledger', what: `${since}${reason ?? 'see the service log'}. ${pending}` },
+    'Not writable',
+    'New requests are refused with `storage_unavailable` until their usage can be recorded again. See docs/ledger.md and docs/databases.md.',
+  );
 }
 
 function limitsStore({ kind, reachable }: Health['limits_store'], instances: number | null): Check {
-  const name = 'Limits';
   if (kind === 'memory') {
-    const alone = instances === null || instances <= 1;
-    return {
-      name,
-      state: alone ? 'healthy' : 'unhealthy',
-      word: alone ? 'Healthy' : 'Not shared',
-      what: 'Counted in memory, by this instance only',
-      advice: alone
-        ? null
-        : 'Each instance counts separately, so accounts can exceed their limits. Set `SLUICE_VALKEY_URL`. See docs/limits.md, "Several instances".',
-    };
+    const subject = { name: 'Limits', what: 'Counted in memory, by this instance only' };
+    if (instances === null || instances <= 1) return healthy(subject);
+    return unhealthy(
+      subject,
+      'Not shared',
+      'Each instance counts separately, so accounts can exceed their limits. Set `SLUICE_VALKEY_URL`. See docs/limits.md, "Several instances".',
+    );
   }
-  return {
-    name,
-    state: reachable ? 'healthy' : 'unhealthy',
-    word: reachable ? 'Healthy' : 'Unreachable',
-    what: 'Counted in Valkey or Redis, shared by all instances',
-    advice: reachable
-      ? null
-      : 'Check the Valkey or Redis server and the connection to it. See docs/limits.md, "When Valkey or Redis is unavailable".',
-  };
+  const subject = { name: 'Limits', what: 'Counted in Valkey or Redis, shared by all instances' };
+  if (reachable) return healthy(subject);
+  return unhealthy(
+    subject,
+    'Unreachable',
+    'Check the Valkey or Redis server and the connection to it. See docs/limits.md, "When Valkey or Redis is unavailable".',
+  );
 }
 
 /** Warn below this share or amount of free space: a model or a month of requests may fill it. */
@@ -101,7 +118,7 @@ function disk({ free_bytes: free, total_bytes: total }: Health['disk']): Check {
     return { name, state: 'off', word: 'Unknown', what: 'Disk of the data directory', advice: null };
   const what = `${bytes(free)} free${total === null ? '' : ` of ${bytes(total)}`} on the disk of the data directory`;
   const low = free < LOW_BYTES || (total !== null && free < total * LOW_SHARE);
-  if (!low) return { name, state: 'healthy', word: 'Healthy', what, advice: null };
+  if (!low) return healthy({ name, what });
   return {
     name,
     state: free < FULL_BYTES ? 'unhealthy' : 'warning',
@@ -126,7 +143,7 @@ function modelsCheck(models: readonly Model[]): Check {
     `${models.length - unready.length} of ${models.length} ready`,
     ...unready.map((model) => `${model.id}${model.required ? ' (required)' : ''} is ${model.state}`),
   ].join('; ');
-  if (unavailable.length === 0) return { name, state: 'healthy', word: 'Ready', what, advice: null };
+  if (unavailable.length === 0) return healthy({ name, what }, 'Ready');
   const down = unavailable.some(({ state }) => state === 'down');
   return {
     name,
@@ -134,7 +151,7 @@ function modelsCheck(models: readonly Model[]): Check {
     word: able ? (down ? 'Some down' : 'Some not ready') : 'Not ready',
     what,
     advice: `${able ? '' : `/readyz returns 503 until ${required.length > 0 ? 'every required model' : 'one model'} is ready. `}${
-      down ? 'The Engines page shows the reason' : 'The Engines page shows the state of each replica'
+      down ? 'The table of replicas shows the reason' : 'The table of replicas shows their state'
     }. See docs/operations.md, "Health", and docs/troubleshooting.md.`,
   };
 }
@@ -144,14 +161,7 @@ const NAMED_REQUESTS = 3;
 
 function crashes(refused: Health['refused_requests']): Check {
   const name = 'Engine crashes';
-  if (refused.length === 0)
-    return {
-      name,
-      state: 'healthy',
-      word: 'Healthy',
-      what: 'No requests are refused for crashing an engine',
-      advice: null,
-    };
+  if (refused.length === 0) return healthy({ name, what: 'No requests are refused for crashing an engine' });
   const named = refused
     .slice(-NAMED_REQUESTS)
     .map((request) => `${request.request_id} of account ${request.account_id}, key ${request.key_id}`);
@@ -168,55 +178,41 @@ function crashes(refused: Health['refused_requests']): Check {
 function backups(backup: Health['backup']): Check {
   const name = 'Backups';
   if (backup === null)
-    return {
-      name,
-      state: 'off',
-      word: 'Not scheduled',
-      what: 'This service does not back up its database',
-      advice: 'Set `backup` in the configuration file. See docs/databases.md, "Scheduled backups".',
-    };
+    return off(
+      { name, what: 'This service does not back up its database' },
+      'Not scheduled',
+      'Set `backup` in the configuration file. See docs/databases.md, "Scheduled backups".',
+    );
   const every = backup.every_hours === 1 ? 'Every hour' : `Every ${whole(backup.every_hours)} hours`;
   const last = backup.last_at === null ? 'none yet' : `latest ${dateTime(backup.last_at)}`;
-  if (backup.failed_at === null)
-    return { name, state: 'healthy', word: 'Healthy', what: `${every}; ${last}`, advice: null };
-  return {
-    name,
-    state: 'unhealthy',
-    word: 'Failed',
-    what: `${every}; ${last}. Failed at ${dateTime(backup.failed_at)}: ${backup.reason ?? 'see the service log'}`,
-    advice: 'The service tries again every 5 minutes. See docs/databases.md, "Scheduled backups".',
-  };
+  if (backup.failed_at === null) return healthy({ name, what: `${every}; ${last}` });
+  const failed = `Failed at ${dateTime(backup.failed_at)}: ${backup.reason ?? 'see the service log'}`;
+  return unhealthy(
+    { name, what: `${every}; ${last}. ${failed}` },
+    'Failed',
+    'The service tries again every 5 minutes. See docs/databases.md, "Scheduled backups".',
+  );
 }
 
 function mail(configured: boolean): Check {
   const name = 'Email';
-  return configured
-    ? {
-        name,
-        state: 'healthy',
-        word: 'Configured',
-        what: 'Sends invitations and password reset links',
-        advice: null,
-      }
-    : {
-        name,
-        state: 'off',
-        word: 'Not configured',
-        what: 'Invitation links must be sent by hand, and users cannot reset their password by email',
-        advice: 'Set `smtp` in the configuration file. See docs/sign-in.md, "Mail".',
-      };
+  if (configured) return healthy({ name, what: 'Sends invitations and password reset links' }, 'Configured');
+  return off(
+    {
+      name,
+      what: 'Invitation links must be sent by hand, and users cannot reset their password by email',
+    },
+    'Not configured',
+    'Set `smtp` in the configuration file. See docs/sign-in.md, "Mail".',
+  );
 }
 
 function providers(names: readonly string[]): Check {
   const name = 'Sign-in';
-  return names.length > 0
-    ? { name, state: 'healthy', word: 'Configured', what: `Password, ${names.join(', ')}`, advice: null }
-    : {
-        name,
-        state: 'off',
-        word: 'Password only',
-        what: 'No sign-in providers configured',
-        advice:
-          'Add Google, GitHub or an OpenID Connect provider under `signIn` in the configuration file. See docs/sign-in.md.',
-      };
+  if (names.length > 0) return healthy({ name, what: `Password, ${names.join(', ')}` }, 'Configured');
+  return off(
+    { name, what: 'No sign-in providers configured' },
+    'Password only',
+    'Add Google, GitHub or an OpenID Connect provider under `signIn` in the configuration file. See docs/sign-in.md.',
+  );
 }

@@ -2,10 +2,10 @@ import { act } from '../api/act.ts';
 import type { ResponseOf } from '../api/client.ts';
 import { EditDialog } from '../components/edit-dialog.tsx';
 import { Field, TextField } from '../components/field.tsx';
-import { Select } from '../components/select.tsx';
-import { OneTimeSecret, SecretDialog } from '../components/secret-dialog.tsx';
-import { Time } from '../components/time.tsx';
 import { openOverlay } from '../components/overlays.tsx';
+import { OneTimeSecret, SecretDialog } from '../components/secret-dialog.tsx';
+import { Select } from '../components/select.tsx';
+import { Time } from '../components/time.tsx';
 import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 interface InviteDialogProps {
@@ -39,17 +39,9 @@ export function InviteDialog({ account, role = 'member', cancel = 'Cancel', onCl
       }}
       onClose={onClose}
     >
-      {(draft, set) => (
+      {(draft, set, field) => (
         <>
-          <TextField
-            label="Email"
-            type="email"
-            name="email"
-            required
-            autoComplete="off"
-            value={draft.email}
-            onChange={({ target }) => set({ email: target.value })}
-          />
+          <TextField label="Email" type="email" required autoComplete="off" {...field('email')} />
           <Field label="Role" hint={ROLES[draft.role].meaning}>
             <Select value={draft.role} onChange={(chosen) => set({ role: chosen })} choices={ROLE_CHOICES} />
           </Field>

@@ -2,15 +2,13 @@ import { UserMinus, Users } from 'lucide-react';
 import { act, orToast } from '../api/act.ts';
 import type { ItemOf } from '../api/client.ts';
 import { useList } from '../api/queries.ts';
-import { confirm } from '../components/confirm.tsx';
-import { Badge } from '../components/badge.tsx';
-import { IconButton } from '../components/button.tsx';
+import { Badge, UserEmail } from '../components/badge.tsx';
+import { Button, IconButton } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
-import { Loaded } from '../components/loaded.tsx';
-import { EmptyState, SkeletonRows } from '../components/states.tsx';
-import { ListFooter, Table, type Column } from '../components/table.tsx';
+import { confirm } from '../components/confirm.tsx';
+import { EmptyState, Loaded, SkeletonRows } from '../components/states.tsx';
+import { ListFooter, Table, textColumn, timeColumn, type Column } from '../components/table.tsx';
 import { Time } from '../components/time.tsx';
-import { UserEmail } from '../components/user-email.tsx';
 import { notify } from '../notify.ts';
 import { useSession, type SignedIn } from '../state/session.tsx';
 import { ROLES } from './roles.ts';
@@ -25,20 +23,12 @@ const USER: Column<Member> = {
   cell: ({ user }) => <User user={user} />,
 };
 
-const ROLE: Column<Member> = {
-  name: 'role',
-  heading: 'Role',
-  value: ({ role }) => ROLES[role].label,
-  cell: ({ role }) => ROLES[role].label,
-};
+const ROLE = textColumn<Member>({ name: 'role', heading: 'Role' }, ({ role }) => ROLES[role].label);
 
-const SINCE: Column<Member> = {
-  name: 'since',
-  heading: 'Joined',
-  value: ({ created_at: at }) => at,
-  from: 'sm',
-  cell: ({ created_at }) => <Time at={created_at} relative />,
-};
+const SINCE = timeColumn<Member>(
+  { name: 'since', heading: 'Joined', from: 'sm' },
+  ({ created_at: at }) => at,
+);
 
 function removeColumn(onRemove: (member: Member) => void): Column<Member> {
   return {
@@ -47,7 +37,7 @@ function removeColumn(onRemove: (member: Member) => void): Column<Member> {
     isControl: true,
     cell: (member) => (
       <IconButton label={`Remove ${member.user.name}`} onClick={() => onRemove(member)}>
-        <UserMinus className="size-4" aria-hidden="true" />
+        <UserMinus />
       </IconButton>
     ),
   };
@@ -137,5 +127,76 @@ async function removeMember(
   notify.success(
     `${name} removed from ${account.name}`,
     by.operator ? { label: 'Undo', run: restore } : undefined,
+  );
+}
+
+type Invitation = ItemOf<'listInvitations'>;
+
+const COLUMNS: readonly Column<Invitation>[] = [
+  {
+    name: 'email',
+    heading: 'Email',
+    grow: true,
+    cell: ({ email, role, expires_at }) => (
+      <>
+        <span className="block truncate font-medium">{email}</span>
+        <span className="block truncate text-xs text-ink-3">
+          {ROLES[role].label}
+          <span className="sm:hidden">
+            , expires <Time at={expires_at} relative />
+          </span>
+        </span>
+      </>
+    ),
+  },
+  timeColumn({ name: 'invited', heading: 'Invited', from: 'md' }, ({ created_at: at }) => at),
+  timeColumn({ name: 'expires', heading: 'Expires', from: 'sm' }, ({ expires_at: at }) => at),
+  {
+    name: 'actions',
+    heading: 'Actions',
+    isControl: true,
+    cell: ({ id, email }) => (
+      <Button
+        size="small"
+        aria-label={`Withdraw invitation for ${email}`}
+        onClick={() =>
+          void confirm({
+            title: 'Withdraw this invitation?',
+            action: 'Withdraw invitation',
+            run: () => act('withdrawInvitation', { params: { id } }, { done: 'Invitation withdrawn' }),
+            children: (
+              <p>The invitation link for {email} stops working. You can invite them again at any time.</p>
+            ),
+          })
+        }
+      >
+        Withdraw
+      </Button>
+    ),
+  },
+];
+
+/** Pending invitations of an account. Hidden if there are none. */
+export function InvitationsCard({ accountId }: { accountId: string }) {
+  const invitations = useList('listInvitations', { query: { account_id: accountId } });
+  const { data, error } = invitations;
+  if ((data === undefined && error === null) || data?.length === 0) return null;
+  return (
+    <Card
+      title="Pending invitations"
+      hint="Each invitation is for one email address and expires after 7 days."
+      flush
+    >
+      <Loaded query={invitations}>
+        {(loaded) => (
+          <>
+            <Table label="Pending invitations" columns={COLUMNS} rows={loaded} keyOf={({ id }) => id} />
+            {invitations.hasMore && (
+              <ListFooter shown={loaded.length} what="invitations" rest={invitations} />
+            )}
+          </>
+        )}
+      </Loaded>
+    </Card>
   );
 }

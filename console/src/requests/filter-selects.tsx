@@ -1,9 +1,24 @@
-import { useKeys } from '../api/keys.ts';
-import { useRead } from '../api/queries.ts';
+import { Popover } from '@base-ui/react/popover';
+import { SlidersHorizontal, X } from 'lucide-react';
+import { useRef, useState } from 'react';
+import { useKeys, useRead } from '../api/queries.ts';
+import { Button } from '../components/button.tsx';
 import { addDays, useToday } from '../components/date-range-days.ts';
-import { failedChoices, Select, type Choice } from '../components/select.tsx';
-import type { Scope } from '../state/scope.ts';
-import { STATUSES } from './filters.ts';
+import type { FieldErrors } from '../components/field-errors.ts';
+import { Field, TextField } from '../components/field.tsx';
+import { Form } from '../components/form.tsx';
+import { FORM_POPUP } from '../components/popup.ts';
+import { failedChoices, FilterSelect, Select, type Choice } from '../components/select.tsx';
+import type { Scope } from '../state/account.ts';
+import {
+  MINIMUM_NAMES,
+  MINIMUMS,
+  noteOf,
+  NOTES,
+  STATUSES,
+  type Filters,
+  type MinimumName,
+} from './filters.ts';
 
 interface FilterProps {
   scope: Scope;
@@ -12,8 +27,6 @@ interface FilterProps {
   onChange: (value: string | null) => void;
 }
 
-/** Select value of "all". No id is empty. */
-const ALL = '';
 /** Models and clients used within this many days are offered. */
 const USED_DAYS = 90;
 
@@ -21,19 +34,18 @@ const USED_DAYS = 90;
 export function ModelFilter({ scope, value, onChange }: FilterProps) {
   const models = useUsed(scope, 'model', value);
   return (
-    <Select
+    <FilterSelect
       label="Model"
-      small
+      any="All models"
       className="max-w-56"
-      value={value ?? ALL}
-      choices={[{ value: ALL, label: 'All models' }, ...models]}
-      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
+      {...{ value, onChange }}
+      choices={models}
     />
   );
 }
 
 /** Returns the used models or clients, and the selected one, in the order of the alphabet. */
-export function useUsed(scope: Scope, by: 'model' | 'client', selected: string | null): Choice<string>[] {
+function useUsed(scope: Scope, by: 'model' | 'client', selected: string | null): Choice<string>[] {
   const to = addDays(useToday(), 1);
   const used = useRead('readUsage', { query: { ...scope.query, by, from: addDays(to, -USED_DAYS), to } });
   const found = new Set((used.data?.data ?? []).flatMap((row) => row[by] ?? []));
@@ -50,17 +62,15 @@ export function KeyFilter({ scope, value, onChange }: FilterProps) {
   const other = useRead('getKey', { params: { id: value ?? '' } }, { enabled: !isListed && !list.isPending });
   const known = isListed ? keys : [{ id: value, name: other.data?.name ?? value }, ...keys];
   return (
-    <Select
+    <FilterSelect
       label="Key"
-      small
+      any="All keys"
       className="max-w-56"
-      value={value ?? ALL}
+      {...{ value, onChange }}
       choices={[
-        { value: ALL, label: 'All keys' },
         ...known.map(({ id, name }) => ({ value: id, label: name })),
         ...failedChoices(list, 'the keys'),
       ]}
-      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />
   );
 }
@@ -80,16 +90,162 @@ const CODES = [
 export function StatusFilter({ value, onChange }: Omit<FilterProps, 'scope'>) {
   const known = value !== null && STATUSES[value] === undefined && !CODES.includes(value) ? [value] : [];
   return (
-    <Select
+    <FilterSelect
       label="Status"
-      small
-      value={value ?? ALL}
+      any="Any status"
+      {...{ value, onChange }}
       choices={[
-        { value: ALL, label: 'Any status' },
         ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({ value: status, label, hint })),
         ...[...CODES, ...known].map((code) => ({ value: code, label: code })),
       ]}
-      onChange={(chosen) => onChange(chosen === ALL ? null : chosen)}
     />
+  );
+}
+
+/** The filters that the popover has. */
+type More = Pick<Filters, MinimumName | 'client' | 'note'>;
+
+interface MoreFiltersProps {
+  scope: Scope;
+  filters: Filters;
+  onChange: (changes: Readonly<Record<string, string | null>>) => void;
+}
+
+/** The filters by latency, tokens, cost, client and note: a popover with their fields, and those that are set as chips. */
+export function MoreFilters({ scope, filters, onChange }: MoreFiltersProps) {
+  const [open, setOpen] = useState(false);
+  const trigger = useRef<HTMLButtonElement>(null);
+  return (
+    <>
+      <Popover.Root open={open} onOpenChange={setOpen}>
+        <Popover.Trigger
+          ref={trigger}
+          className="inline-flex h-8 items-center gap-2 rounded-md border border-line-strong bg-surface px-2.5 text-xs text-ink transition-colors hover:bg-hover"
+        >
+          <SlidersHorizontal className="size-3.5 text-ink-3" />
+          More filters
+        </Popover.Trigger>
+        <Popover.Portal>
+          <Popover.Positioner
+            sideOffset={4}
+            align="start"
+            collisionPadding={12}
+            className="z-40 outline-none"
+          >
+            <Popover.Popup aria-label="More filters" className={FORM_POPUP}>
+              <FilterForm
+                scope={scope}
+                filters={filters}
+                onApply={(changes) => {
+                  onChange(changes);
+                  setOpen(false);
+                }}
+              />
+            </Popover.Popup>
+          </Popover.Positioner>
+        </Popover.Portal>
+      </Popover.Root>
+      <Chips
+        filters={filters}
+        onRemove={(name) => {
+          onChange({ [name]: null });
+          // The chip that had the focus disappears.
+          trigger.current?.focus();
+        }}
+      />
+    </>
+  );
+}
+
+/** Select value of "any". */
+const ANY = '';
+
+interface FilterFormProps {
+  scope: Scope;
+  filters: More;
+  onApply: (changes: More) => void;
+}
+
+function FilterForm({ scope, filters, onApply }: FilterFormProps) {
+  const [texts, setTexts] = useState(() => minimums((name) => filters[name] ?? ''));
+  const [client, setClient] = useState(filters.client);
+  const clients = useUsed(scope, 'client', filters.client);
+  const [note, setNote] = useState(filters.note);
+  const [errors, setErrors] = useState<FieldErrors>({});
+  const apply = () => {
+    const values = minimums((name) => (texts[name].trim() === '' ? null : MINIMUMS[name].parse(texts[name])));
+    const invalid = MINIMUM_NAMES.filter((name) => values[name] === null && texts[name].trim() !== '');
+    setErrors(Object.fromEntries(invalid.map((name) => [name, MINIMUMS[name].expected])));
+    if (invalid.length === 0) onApply({ ...values, client, note });
+  };
+  return (
+    <Form errors={errors} onSubmit={apply}>
+      <div className="grid grid-cols-2 items-start gap-3">
+        {MINIMUM_NAMES.map((name) => (
+          <TextField
+            key={name}
+            name={name}
+            label={`${MINIMUMS[name].label} (${MINIMUMS[name].unit})`}
+            inputMode={name === 'tokens' ? 'numeric' : 'decimal'}
+            autoComplete="off"
+            value={texts[name]}
+            onChange={({ target }) => setTexts({ ...texts, [name]: target.value })}
+          />
+        ))}
+      </div>
+      <Field label="Client">
+        <Select
+          value={client ?? ANY}
+          choices={[{ value: ANY, label: 'Any client' }, ...clients]}
+          onChange={(chosen) => setClient(chosen === ANY ? null : chosen)}
+        />
+      </Field>
+      <Field label="Note">
+        <Select
+          value={note ?? ANY}
+          choices={[
+            { value: ANY, label: 'Any or none' },
+            ...Object.entries(NOTES).map(([value, { label, hint }]) => ({ value, label, hint })),
+          ]}
+          onChange={(chosen) => setNote(noteOf(chosen))}
+        />
+      </Field>
+      <Button type="submit" kind="primary" size="small" className="w-full">
+        Apply
+      </Button>
+    </Form>
+  );
+}
+
+/** Returns a value for each minimum. */
+function minimums<Value>(valueOf: (name: MinimumName) => Value): Record<MinimumName, Value> {
+  // The object has exactly these names.
+  return Object.fromEntries(MINIMUM_NAMES.map((name) => [name, valueOf(name)])) as Record<MinimumName, Value>;
+}
+
+function Chips({ filters, onRemove }: { filters: More; onRemove: (name: keyof More) => void }) {
+  const chips: { name: keyof More; text: string }[] = MINIMUM_NAMES.flatMap((name) => {
+    const value = filters[name];
+    return value === null ? [] : [{ name, text: MINIMUMS[name].describe(value) }];
+  });
+  if (filters.client !== null) chips.push({ name: 'client', text: `Client: ${filters.client}` });
+  if (filters.note !== null) chips.push({ name: 'note', text: `Note: ${NOTES[filters.note].label}` });
+  if (chips.length === 0) return null;
+  return (
+    <ul aria-label="Active filters" className="contents">
+      {chips.map(({ name, text }) => (
+        <li key={name}>
+          <button
+            type="button"
+            aria-label={`Remove filter: ${text}`}
+            onClick={() => onRemove(name)}
+            className="inline-flex h-8 items-center gap-1.5 rounded-md bg-accent-soft pr-2 pl-2.5 text-xs font-medium text-accent transition-colors hover:bg-hover"
+          >
+            {text}
+            <X className="size-3.5" />
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -1,10 +1,11 @@
+import { Link } from '../components/link.tsx';
 import { ModelName } from '../components/model-name.tsx';
 import type { Column } from '../components/table.tsx';
+import { Time } from '../components/time.tsx';
 import { exactMoney, moneyColumn } from '../format/money.ts';
 import { whole } from '../format/number.ts';
-import { between, dateTime, duration, logTime, utc } from '../format/time.ts';
-import { Link } from '../components/link.tsx';
-import { NOTES } from './notes.ts';
+import { between, duration } from '../format/time.ts';
+import { NOTES } from './filters.ts';
 import { outcomeOf, RequestStatus, type Request } from './outcome.tsx';
 
 interface LogOptions {
@@ -58,9 +59,7 @@ export function logColumns(
             state={state}
             className="block font-medium whitespace-nowrap text-ink tabular-nums underline-offset-2 hover:underline"
           >
-            <time dateTime={row.started_at} title={`${dateTime(row.started_at)} (${utc(row.started_at)})`}>
-              {logTime(row.started_at)}
-            </time>
+            <Time at={row.started_at} log />
           </Link>
           <span className="block max-w-36 text-xs text-ink-3 md:hidden">
             <ModelName short id={row.model} />

@@ -1,9 +1,10 @@
-import { ChevronsUpDown, Layers, Users } from 'lucide-react';
+import { Layers, Users } from 'lucide-react';
 import { useLocation } from 'wouter';
+import { Link } from '../components/link.tsx';
 import { Menu, MenuChoices, MenuItem, MenuSeparator } from '../components/menu.tsx';
 import { rememberAccount, useAccount } from '../state/account.ts';
-import { Link } from '../components/link.tsx';
 import { useSession } from '../state/session.tsx';
+import { MenuButton } from './menu-button.tsx';
 
 const ROLES = { owner: 'Owner', member: 'Member' } as const;
 
@@ -14,33 +15,24 @@ export function AccountSwitch() {
   const { accounts, choose } = useAccountChoices();
   if (account === null && accounts.length === 0) return null;
   const name = account?.name ?? 'Account not found';
+  const hint =
+    account === null ? 'Select another one' : account.role === null ? 'Operator' : ROLES[account.role];
   return (
     <Menu
       align="start"
       trigger={
-        <button
-          type="button"
-          className="flex h-11 w-full items-center gap-2.5 rounded-lg border border-line px-2 text-left transition-colors hover:bg-hover"
-        >
-          <span
-            className="flex size-7 shrink-0 items-center justify-center rounded-md bg-sunken text-xs font-semibold text-ink-2"
-            aria-hidden="true"
-          >
-            {account === null ? '?' : name.slice(0, 1).toUpperCase()}
-          </span>
-          <span className="min-w-0 flex-1">
-            <span className="sr-only">Account: </span>
-            <span className="block truncate text-sm leading-4 font-medium">{name}</span>
-            <span className="block truncate text-2xs text-ink-3">
-              {account === null
-                ? 'Select another one'
-                : account.role === null
-                  ? 'Operator'
-                  : ROLES[account.role]}
-            </span>
-          </span>
-          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
-        </button>
+        <MenuButton
+          className="border border-line"
+          initial={account === null ? '?' : name.slice(0, 1).toUpperCase()}
+          look="rounded-md bg-sunken text-ink-2"
+          heading={
+            <>
+              <span className="sr-only">Account: </span>
+              {name}
+            </>
+          }
+          hint={hint}
+        />
       }
     >
       <MenuChoices

@@ -3,7 +3,7 @@ import { Dialog } from '@base-ui/react/dialog';
 import { Search } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import { useLocation } from 'wouter';
-import { useDocument } from '../api/document-query.ts';
+import { useDocument } from '../api/document.ts';
 import { useRead } from '../api/queries.ts';
 import { guidesOf } from '../components/guide-pages.ts';
 import { groupsOf } from '../api/operations.ts';
@@ -13,7 +13,7 @@ import { matchesCommand, type Command, type CommandGroup } from './commands.ts';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { menuOf } from '../pages.tsx';
 import { useAccountStatus, useSession } from '../state/session.tsx';
-import { useSignOut } from './sign-out.ts';
+import { useSignOut } from './user-menu.tsx';
 
 interface CommandPaletteProps {
   onClose: () => void;
@@ -47,7 +47,7 @@ export default function CommandPalette({ onClose, onShortcuts }: CommandPaletteP
             itemToStringValue={({ label }) => label}
           >
             <div className="flex items-center gap-3 border-b border-line px-4">
-              <Search className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
+              <Search className="size-4 shrink-0 text-ink-3" />
               <Autocomplete.Input
                 aria-label="Search pages and commands"
                 placeholder="Search pages, keys, models, request IDs and guides"

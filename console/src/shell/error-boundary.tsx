@@ -41,12 +41,7 @@ export class ErrorBoundary extends Component<Props, State> {
           The service may have been updated since you opened the console. Reload the page to get the current
           version. Your data is not affected.
         </p>
-        <Button
-          className="mt-5"
-          kind="primary"
-          icon={<RotateCw className="size-4" aria-hidden="true" />}
-          onClick={() => location.reload()}
-        >
+        <Button className="mt-5" kind="primary" icon={<RotateCw />} onClick={() => location.reload()}>
           Reload page
         </Button>
       </div>

@@ -2,13 +2,13 @@ import { Dialog } from '@base-ui/react/dialog';
 import { Menu as MenuIcon, Search, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { useLocation } from 'wouter';
-import { AccountSwitch } from './account-switch.tsx';
-import { FiringCount } from './firing-count.tsx';
+import { useRead } from '../api/queries.ts';
 import { Link } from '../components/link.tsx';
 import { Logo } from '../components/logo.tsx';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { menuOf } from '../pages.tsx';
 import { useSession } from '../state/session.tsx';
+import { AccountSwitch } from './account-switch.tsx';
 import { OPEN_DIALOG, Shortcuts } from './shortcuts.tsx';
 import { UserMenu } from './user-menu.tsx';
 
@@ -127,14 +127,14 @@ function TopBar({ onSearch }: SearchProps) {
           onClick={onSearch}
           className="inline-flex size-9 items-center justify-center rounded-md text-ink-2 hover:bg-hover"
         >
-          <Search className="size-5" aria-hidden="true" />
+          <Search className="size-5" />
         </button>
         <Dialog.Root open={open} onOpenChange={setOpen}>
           <Dialog.Trigger
             aria-label="Menu"
             className="inline-flex size-9 items-center justify-center rounded-md text-ink-2 hover:bg-hover"
           >
-            <MenuIcon className="size-5" aria-hidden="true" />
+            <MenuIcon className="size-5" />
           </Dialog.Trigger>
           <Dialog.Portal>
             <Dialog.Backdrop className="fixed inset-0 z-40 bg-backdrop" />
@@ -144,7 +144,7 @@ function TopBar({ onSearch }: SearchProps) {
                 aria-label="Close"
                 className="absolute top-3 right-3 inline-flex size-8 items-center justify-center rounded-md text-ink-3 hover:bg-hover"
               >
-                <X className="size-4" aria-hidden="true" />
+                <X className="size-4" />
               </Dialog.Close>
               <Side
                 onSearch={() => {
@@ -185,7 +185,7 @@ function Side({ onSearch }: SearchProps) {
           onClick={onSearch}
           className="flex h-8 w-full items-center gap-2.5 rounded-md px-2 text-sm text-ink-2 transition-colors hover:bg-hover hover:text-ink"
         >
-          <Search className="size-4 shrink-0 text-ink-3" aria-hidden="true" />
+          <Search className="size-4 shrink-0 text-ink-3" />
           <span className="mr-auto">Search</span>
           <span className="hidden pointer-fine:block" aria-hidden="true">
             <ShortcutKeys keys="Mod K" />
@@ -228,5 +228,20 @@ function Side({ onSearch }: SearchProps) {
         <UserMenu />
       </div>
     </>
+  );
+}
+
+const EVERY_MS = 60_000;
+
+/** The number of firing alerts, for the sidebar of operators; nothing if there are none. */
+function FiringCount() {
+  const { data } = useRead('readAlertSettings', undefined, { everyMs: EVERY_MS });
+  const firing = data?.firing ?? 0;
+  if (firing === 0) return null;
+  return (
+    <span className="ml-auto rounded-full bg-bad-soft px-1.5 text-2xs leading-5 font-medium text-bad tabular-nums">
+      {firing}
+      <span className="sr-only"> firing</span>
+    </span>
   );
 }

@@ -1,9 +1,11 @@
-import { ChevronsUpDown, LogOut, Monitor, Moon, Settings, Sun } from 'lucide-react';
+import { LogOut, Monitor, Moon, Settings, Sun } from 'lucide-react';
+import { act, orToast } from '../api/act.ts';
+import { Link } from '../components/link.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../components/menu.tsx';
 import { useAppearance } from '../state/appearance.ts';
-import { Link } from '../components/link.tsx';
 import { useSession } from '../state/session.tsx';
-import { useSignOut } from './sign-out.ts';
+import { leave } from '../state/user-storage.ts';
+import { MenuButton } from './menu-button.tsx';
 
 /** The user menu: settings, appearance, sign out. */
 export function UserMenu() {
@@ -17,22 +19,12 @@ export function UserMenu() {
       side="top"
       align="start"
       trigger={
-        <button
-          type="button"
-          className="flex h-11 w-full items-center gap-2.5 rounded-lg px-2 text-left transition-colors hover:bg-hover"
-        >
-          <span
-            className="flex size-7 shrink-0 items-center justify-center rounded-full bg-accent-soft text-xs font-semibold text-accent"
-            aria-hidden="true"
-          >
-            {user.name.slice(0, 1).toUpperCase()}
-          </span>
-          <span className="min-w-0 flex-1">
-            <span className="block truncate text-sm leading-4 font-medium">{user.name}</span>
-            <span className="block truncate text-2xs text-ink-3">{user.email}</span>
-          </span>
-          <ChevronsUpDown className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
-        </button>
+        <MenuButton
+          initial={user.name.slice(0, 1).toUpperCase()}
+          look="rounded-full bg-accent-soft text-accent"
+          heading={user.name}
+          hint={user.email}
+        />
       }
     >
       <MenuItem icon={<Settings />} render={<Link to="/settings" />}>
@@ -47,4 +39,10 @@ export function UserMenu() {
       </MenuItem>
     </Menu>
   );
+}
+
+/** Returns a function that signs the user out and opens the sign-in page. */
+export function useSignOut(): () => void {
+  const { user } = useSession();
+  return () => void orToast(act('signOut', undefined).then(() => leave(user.id)));
 }

@@ -2,7 +2,8 @@ import { useCallback, useEffect } from 'react';
 import { useSearch } from 'wouter';
 import { useRead } from '../api/queries.ts';
 import { useSession } from './session.tsx';
-import { searchParamsOf } from './url-query.ts';
+import { readText, writeText } from './storage.ts';
+import { searchParamsOf, useQueryState } from './url-query.ts';
 
 /** The account whose keys and usage the console shows. */
 export interface CurrentAccount {
@@ -15,7 +16,7 @@ export interface CurrentAccount {
 const LAST = 'sluice.account';
 
 /** ID of the account that this tab shows if the URL names none. Other tabs never change it. */
-let ofTab = stored();
+let ofTab = readText(LAST, 'sessionStorage', 'localStorage');
 
 /**
  * Returns the account named in the URL, else the last one of this tab, else the first. Null: the user has no account, or
@@ -44,28 +45,14 @@ export function useNamedAccount(): string | null {
 /** Stores the account for this tab and for the next visit. Its ID is not secret. */
 export function rememberAccount(id: string): void {
   keepInTab(id);
-  try {
-    localStorage.setItem(LAST, id);
-  } catch {
-    // Storage is unavailable: the next visit starts with the first account.
-  }
+  // If the storage is unavailable, the next visit starts with the first account.
+  writeText('localStorage', LAST, id);
 }
 
 function keepInTab(id: string): void {
   ofTab = id;
-  try {
-    sessionStorage.setItem(LAST, id);
-  } catch {
-    // Storage is unavailable: a reload starts with the first account.
-  }
-}
-
-function stored(): string | null {
-  try {
-    return sessionStorage.getItem(LAST) ?? localStorage.getItem(LAST);
-  } catch {
-    return null;
-  }
+  // If the storage is unavailable, a reload starts with the first account.
+  writeText('sessionStorage', LAST, id);
 }
 
 /** Returns a function that adds the account of the current URL to a console path. */
@@ -83,3 +70,41 @@ export function useHrefWithAccount(): (to: string) => string {
     [named],
   );
 }
+
+/** The accounts whose usage and requests a page shows. */
+export interface Scope {
+  /** Null: all accounts, or the user has no account or cannot access the one in the URL. */
+  account: CurrentAccount | null;
+  /** All accounts; operators only. */
+  all: boolean;
+  /** Query parameters for the management API. */
+  query: { account_id?: string };
+}
+
+/** Name of the URL parameter. */
+export const SCOPE = 'scope';
+
+/** Returns the current account, or all accounts if an operator chose them, or has no account and the URL names none. */
+export function useScope(): Scope {
+  const { user } = useSession();
+  const account = useAccount();
+  const named = useNamedAccount();
+  const [query] = useQueryState();
+  const hasNone = account === null && named === null;
+  const all = user.operator && (hasNone || query.get(SCOPE) === 'all');
+  return {
+    account: all ? null : account,
+    all,
+    query: all || account === null ? {} : { account_id: account.id },
+  };
+}
+
+/** Returns the scope of pages about the whole service: all accounts for operators, else like `useScope`. */
+export function useServiceScope(): Scope {
+  const { user } = useSession();
+  const own = useScope();
+  return user.operator ? { account: null, all: true, query: {} } : own;
+}
+
+/** Returns the URL parameters of a scope. */
+export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? { [SCOPE]: 'all' } : {});

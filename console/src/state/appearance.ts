@@ -1,56 +1,30 @@
 import { useSyncExternalStore } from 'react';
+import { deviceChoice } from './storage.ts';
 
 /** Color scheme of the console; `system` follows the device. */
 export type Appearance = 'light' | 'dark' | 'system';
 
-const KEY = 'sluice.appearance';
+const choice = deviceChoice<Appearance>('sluice.appearance', ['system', 'light', 'dark']);
 const dark = matchMedia('(prefers-color-scheme: dark)');
-const listeners = new Set<() => void>();
-let chosen: Appearance = stored();
 
 /** Returns the chosen appearance and a setter. Stored on this device. */
 export function useAppearance(): [Appearance, (appearance: Appearance) => void] {
-  return [useSyncExternalStore(listen, () => chosen), choose];
+  return [useSyncExternalStore(choice.subscribe, choice.get), choice.set];
 }
 
 /** Returns the color scheme in use. Charts redraw when it changes. */
 export function useScheme(): 'light' | 'dark' {
-  return useSyncExternalStore(listen, scheme);
-}
-
-function choose(appearance: Appearance): void {
-  chosen = appearance;
-  try {
-    if (appearance === 'system') localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, appearance);
-  } catch {
-    // Storage is unavailable: the choice lasts for this visit.
-  }
-  apply();
-}
-
-function apply(): void {
-  document.documentElement.dataset.theme = scheme();
-  for (const listener of listeners) listener();
+  return useSyncExternalStore(choice.subscribe, scheme);
 }
 
 function scheme(): 'light' | 'dark' {
+  const chosen = choice.get();
   if (chosen !== 'system') return chosen;
   return dark.matches ? 'dark' : 'light';
 }
 
-function stored(): Appearance {
-  try {
-    const value = localStorage.getItem(KEY);
-    return value === 'light' || value === 'dark' ? value : 'system';
-  } catch {
-    return 'system';
-  }
-}
-
-function listen(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
-}
-
-dark.addEventListener('change', apply);
+// The first listener, so that charts find the new colors.
+choice.subscribe(() => {
+  document.documentElement.dataset.theme = scheme();
+});
+dark.addEventListener('change', () => choice.set(choice.get()));

@@ -1,7 +1,6 @@
 import { useCallback, useMemo, useSyncExternalStore } from 'react';
 import { useSession } from './session.tsx';
-import type { UserItems } from './user-items.ts';
-import { userItems } from './user-storage.ts';
+import { userItems, type UserItems } from './user-storage.ts';
 
 /** The columns of a table that a user chose, by their names. */
 export interface ColumnChoice {
@@ -39,8 +38,7 @@ function signedWith(sign: '-' | '+', text: string): ReadonlySet<string> {
 
 function write(items: UserItems, name: string, text: string): void {
   unsaved.delete(name);
-  if (text === '') items.remove(name);
-  else if (!items.write(name, text)) unsaved.set(name, text);
+  if (!items.write(name, text || null)) unsaved.set(name, text);
 }
 
 function listen(items: UserItems, changed: () => void): () => void {

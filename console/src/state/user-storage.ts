@@ -1,18 +1,16 @@
+import { keysOf, readText, writeText } from './storage.ts';
 import { openSignIn } from './leave-warning.ts';
-import type { UserItems } from './user-items.ts';
+import { deleteRecords, signedOut } from './user-records.ts';
 
 const PREFIX = 'sluice.playground.';
 const ITEM_PREFIX = 'sluice.item.';
-
-/** Users who signed out. Pages that are still open store their state once more when they are left. */
-const cleared = new Set<string>();
 
 /**
  * Returns the text that this tab stored for a user, else the text that any tab stored last, so that a new tab continues
  * where the last one ended. Null: none, or storage is unavailable.
  */
 export function readStored(userId: string): string | null {
-  return attempt(() => sessionStorage.getItem(keyOf(userId)) ?? localStorage.getItem(keyOf(userId))) ?? null;
+  return readText(keyOf(userId), 'sessionStorage', 'localStorage');
 }
 
 /**
@@ -21,38 +19,31 @@ export function readStored(userId: string): string | null {
  * then the text is lost with the tab.
  */
 export function writeStored(userId: string, text: string, forNewTabs: string): boolean {
-  if (cleared.has(userId)) return true;
+  if (signedOut.has(userId)) return true;
   const key = keyOf(userId);
-  attempt(() => localStorage.setItem(key, forNewTabs));
-  const isStored = attempt(() => {
-    sessionStorage.setItem(key, text);
-    return true;
-  });
+  writeText('localStorage', key, forNewTabs);
+  const isStored = writeText('sessionStorage', key, text);
   // Without its own copy, a tab starts with the newest one, and not with an older one of its own.
-  if (isStored === undefined) attempt(() => sessionStorage.removeItem(key));
-  return isStored === true;
+  if (!isStored) writeText('sessionStorage', key, null);
+  return isStored;
+}
+
+/** Short texts that all tabs of a user share, by name. They are deleted at sign-out. */
+export interface UserItems {
+  /** Returns a text; null: none, or storage is unavailable. */
+  read(name: string): string | null;
+  /** Stores a text; null deletes it. Returns false if the storage is full or unavailable. */
+  write(name: string, text: string | null): boolean;
+  /** Calls `onChange` after another tab changed a text. Returns a function that unsubscribes. */
+  onChangedElsewhere(onChange: (name: string, text: string | null) => void): () => void;
 }
 
 /** Returns the texts that the tabs of a user share. */
 export function userItems(userId: string): UserItems {
   const prefix = itemPrefixOf(userId);
-  const read = (name: string) => attempt(() => localStorage.getItem(prefix + name)) ?? null;
   return {
-    all: () => {
-      const keys = attempt(() => Object.keys(localStorage).filter((key) => key.startsWith(prefix))) ?? [];
-      const names = keys.map((key) => key.slice(prefix.length));
-      return new Map(names.map((name) => [name, read(name) ?? '']));
-    },
-    read,
-    write: (name, text) =>
-      cleared.has(userId) ||
-      attempt(() => {
-        localStorage.setItem(prefix + name, text);
-        return true;
-      }) === true,
-    remove: (name) => {
-      attempt(() => localStorage.removeItem(prefix + name));
-    },
+    read: (name) => readText(prefix + name, 'localStorage'),
+    write: (name, text) => signedOut.has(userId) || writeText('localStorage', prefix + name, text),
     onChangedElsewhere: (onChange) => {
       const listener = ({ key, newValue }: StorageEvent) => {
         if (key?.startsWith(prefix)) onChange(key.slice(prefix.length), newValue);
@@ -65,31 +56,31 @@ export function userItems(userId: string): UserItems {
 
 /** Called when a user is signed in. Deletes what other users of this browser typed, whose sessions have ended by themselves. */
 export function deleteOfOthers(userId: string): void {
-  cleared.delete(userId);
+  signedOut.delete(userId);
   deleteKeys((key) => key !== keyOf(userId) && !key.startsWith(itemPrefixOf(userId)));
+  void deleteRecords((other) => other !== userId);
 }
 
 /** Deletes what a user typed in this browser, in all tabs. */
-export function clearStored(userId: string): void {
-  cleared.add(userId);
+export async function clearStored(userId: string): Promise<void> {
+  signedOut.add(userId);
   // Other tabs get an event only if there is something to remove.
-  attempt(() => localStorage.setItem(keyOf(userId), ''));
+  writeText('localStorage', keyOf(userId), '');
   deleteKeys((key) => key === keyOf(userId) || key.startsWith(itemPrefixOf(userId)));
+  await deleteRecords((other) => other === userId);
 }
 
 /** Deletes the keys of users that match. */
 function deleteKeys(matches: (key: string) => boolean): void {
   for (const storage of ['sessionStorage', 'localStorage'] as const)
-    attempt(() => {
-      for (const key of Object.keys(window[storage]))
-        if ((key.startsWith(PREFIX) || key.startsWith(ITEM_PREFIX)) && matches(key))
-          window[storage].removeItem(key);
-    });
+    for (const key of keysOf(storage))
+      if ((key.startsWith(PREFIX) || key.startsWith(ITEM_PREFIX)) && matches(key))
+        writeText(storage, key, null);
 }
 
 /** Deletes what a signed-out user typed from this browser, and opens the sign-in page. */
-export function leave(userId: string): void {
-  clearStored(userId);
+export async function leave(userId: string): Promise<void> {
+  await clearStored(userId);
   openSignIn();
 }
 
@@ -97,10 +88,12 @@ export function leave(userId: string): void {
 export function onClearedElsewhere(onCleared: () => void): void {
   addEventListener('storage', ({ key, newValue }) => {
     if (!key?.startsWith(PREFIX) || newValue !== null) return;
-    cleared.add(key.slice(PREFIX.length));
+    const userId = key.slice(PREFIX.length);
+    signedOut.add(userId);
     // Not from the storage of all tabs, which would be an event for them.
-    attempt(() => sessionStorage.removeItem(key));
-    onCleared();
+    writeText('sessionStorage', key, null);
+    // This tab may have written one since.
+    void deleteRecords((other) => other === userId).then(onCleared);
   });
 }
 
@@ -110,13 +103,4 @@ function itemPrefixOf(userId: string): string {
 
 function keyOf(userId: string): string {
   return PREFIX + userId;
-}
-
-/** Calls a function of the browser's storage, which throws if the storage is full or blocked. */
-function attempt<Value>(access: () => Value): Value | undefined {
-  try {
-    return access();
-  } catch {
-    return undefined;
-  }
 }

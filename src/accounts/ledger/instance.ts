@@ -1,6 +1,6 @@
 import type { Database } from '../../database/database.ts';
 import type { Log } from '../../support/log.ts';
-import { steadyNow } from '../steady-now.ts';
+import { steadyNow } from '../clock.ts';
 import { DAY_MS } from './days.ts';
 import type { LedgerStore } from './store.ts';
 import { asError } from '../../support/thrown.ts';

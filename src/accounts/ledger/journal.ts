@@ -15,13 +15,12 @@ import { Outage, type RetryPauses } from './outage.ts';
 import { RefusedWriteError, type BatchResult, type LedgerStore } from './store.ts';
 import {
   checkpointValues,
+  emptyValues,
   endedValues,
   isCountable,
-  neverRanValues,
   openedValues,
   priceOf,
   settledValues,
-  unwritableValues,
   waivedValues,
   type Batch,
   type Values,
@@ -124,7 +123,7 @@ export class Journal {
     if (running === undefined || running.epoch !== this.#epoch) return Promise.resolve('lost');
     if (!isCountable(settlement.usage)) {
       this.#options.log.error('a request ended with impossible token counts', { id, ...settlement.usage });
-      this.#settle(unwritableValues(id, Date.now()), IGNORE, IGNORE);
+      this.#settle(emptyValues(id, 'settled'), IGNORE, IGNORE);
       return Promise.reject(this.#unavailable('impossible token counts'));
     }
     const values = settledValues(id, running.price, settlement);
@@ -390,7 +389,7 @@ export class Journal {
       if (opening.merged && opening.settlement !== null) opening.settlement.doubtful = true;
       this.#rejectOpen(opening, error);
       // The row may exist if only the response was lost.
-      const values = neverRanValues(opening.running.id, Date.now());
+      const values = emptyValues(opening.running.id, 'interrupted');
       if (this.#epoch === epoch) this.#settle(values, IGNORE, IGNORE);
     }
     for (const running of batch.checkpoints) running.writtenProgress = NaN;
@@ -419,7 +418,7 @@ export class Journal {
     settling.reject(this.#unavailable(error));
     // The row was refused a second time, so it stays open until this instance ends.
     if (settling.closes) return;
-    const values = unwritableValues(id, Date.now());
+    const values = emptyValues(id, 'settled');
     this.#addSettlement({ ...settling, values, closes: true, deadline: -Infinity });
     this.#scheduleWrite();
   }

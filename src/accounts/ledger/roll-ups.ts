@@ -19,7 +19,7 @@ export type RequestOutcome = keyof typeof OUTCOMES;
 export const REQUEST_OUTCOMES = Object.keys(OUTCOMES) as RequestOutcome[];
 
 /** A column of `usage_days` and `client_days`: what an ended row adds to it. */
-export interface Count {
+export interface Sum {
   sql: string;
   /** Describes the sum to callers and operators. */
   description?: string | undefined;
@@ -33,23 +33,23 @@ export const COUNTS = {
   interrupted: requestsWith('interrupted'),
   // `SUMMED` has exactly these names.
   ...(Object.fromEntries(
-    SUMMED.map(({ name, sum }): [string, Count] => [name, { sql: name, description: sum?.description }]),
-  ) as Record<SummedName, Count>),
+    SUMMED.map(({ name, sum }): [string, Sum] => [name, { sql: name, description: sum?.description }]),
+  ) as Record<SummedName, Sum>),
   billed_tokens: {
     sql: 'billed * (prompt_tokens + completion_tokens)',
     description: 'Prompt and completion tokens that are charged.',
   },
-} satisfies Record<string, Count>;
+} satisfies Record<string, Sum>;
 export type CountName = keyof typeof COUNTS;
 // The keys of the object.
 export const COUNT_NAMES = Object.keys(COUNTS) as CountName[];
 
 /** All sums of usage: the counts, then the cost in pico-dollars. */
 export const USAGE_SUMS: readonly { name: string; sql: string }[] = [
-  ...Object.entries<Count>(COUNTS).map(([name, { sql }]) => ({ name, sql })),
+  ...Object.entries<Sum>(COUNTS).map(([name, { sql }]) => ({ name, sql })),
   { name: 'cost_pico', sql: 'cost_pico' },
 ];
 
-function requestsWith(outcome: RequestOutcome, description?: string): Count {
+function requestsWith(outcome: RequestOutcome, description?: string): Sum {
   return { sql: `case when ${OUTCOMES[outcome]} then 1 else 0 end`, description };
 }

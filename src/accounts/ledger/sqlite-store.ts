@@ -1,9 +1,9 @@
-import { CompiledQuery, type Transaction } from 'kysely';
+import { CompiledQuery } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { DatabaseError, sqliteCode } from '../../database/errors.ts';
 import { CHECKPOINTED, ENDED, INITIAL, OPENED, SETTLED, type Column } from '../../database/ledger-columns.ts';
 import { firstIdAt } from '../../database/partitions.ts';
-import type { Schema } from '../../database/schema.ts';
+import type { Transaction } from '../../database/schema.ts';
 import type { SqliteClient } from '../../database/sqlite-client.ts';
 import type { BatchStatement } from '../../database/sqlite-connection.ts';
 import { addRollUps, waiveRollUps, WAIVED_VALUES } from './roll-up-writes.ts';
@@ -162,11 +162,7 @@ function toStatements(epoch: number, batch: Batch): BatchStatement[] {
 }
 
 /** Marks an instance as dead and settles its open rows as interrupted. Returns the number of these rows. */
-async function interrupt(
-  transaction: Transaction<Schema>,
-  epoch: number,
-  endedAt: number | null,
-): Promise<number> {
+async function interrupt(transaction: Transaction, epoch: number, endedAt: number | null): Promise<number> {
   const { numUpdatedRows } = await transaction
     .updateTable('instances')
     .set({ live: 0 })

@@ -526,20 +526,11 @@ function rowName(key: RowKey, by: readonly UsageDimension[]): string {
   return by.map((dimension) => key[COLUMNS[dimension]]).join('\n');
 }
 
-/** From `fromDay`, before `toDay`, in days since 1970-01-01, and the same in hours. `accountId` null: all accounts. */
-interface DayRange {
-  fromDay: number;
-  toDay: number;
-  fromHour?: number;
-  toHour?: number;
-  accountId?: string | null;
-}
-
-/** Selects the ended rows of these days, with the columns of `usage_days` plus the column `hour`. */
-function hourlyUsage(days: DayRange) {
+/** Selects the ended rows of these hours, with the columns of `usage_days` plus the column `hour`. */
+function hourlyUsage(hours: UsageWindow) {
   const sums = USAGE_SUMS.map((sum) => sql`${sql.raw(sum.sql)} as ${sql.ref(sum.name)}`);
   return sql`(
-    select ${KEY}, ${sql.join(sums)} from ledger where ${inRange(days)} and state <> 'open') as hours`;
+    select ${KEY}, ${sql.join(sums)} from ledger where ${inRange(hours)} and state <> 'open') as hours`;
 }
 
 /**
@@ -557,12 +548,12 @@ function clientUsage(query: UsageWindow) {
     union all select ${key}, '', ${sql.join(negative)} from client_days where ${where}) as clients`;
 }
 
-/** Selects the histograms of these days, with the columns of `latency_days` plus the column `hour`. */
-function hourlyLatencies(days: DayRange) {
+/** Selects the histograms of these hours, with the columns of `latency_days` plus the column `hour`. */
+function hourlyLatencies(hours: UsageWindow) {
   return sql`(
     select hour, day, model, key_id, account_id, measure, bucket, count(*) as count from (
       select ${KEY}, measure, ${sql.raw(BUCKET)} as bucket
-      from ledger cross join ${sql.raw(MEASURES)} where ${inRange(days)}
+      from ledger cross join ${sql.raw(MEASURES)} where ${inRange(hours)}
     ) as latencies where bucket is not null
     group by hour, day, model, key_id, account_id, measure, bucket) as hours`;
 }
@@ -575,7 +566,7 @@ const KEY = sql`
  * An ID contains the time at which the request arrived. A request starts when its body is complete, which takes at most an
  * hour (`limits.bodyMs`).
  */
-function inRange({ fromDay, toDay, fromHour = fromDay * 24, toHour = toDay * 24, accountId }: DayRange) {
+function inRange({ fromHour = 0, toHour = 0, accountId }: UsageWindow) {
   const first = firstIdAt((fromHour - 1) * HOUR_MS);
   const ofAccount = accountId == null ? sql`` : sql`account_id = ${accountId} and`;
   return sql`${ofAccount} id >= ${first} and id < ${firstIdAt(toHour * HOUR_MS)}`;

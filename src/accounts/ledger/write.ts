@@ -103,19 +103,12 @@ function waived(settled: Values): Values {
   return row as unknown as Values;
 }
 
-/** Returns a settlement for the row of a rejected request, in case the row exists. */
-export function neverRanValues(id: string, atMs: number): Values {
-  return emptyValues(id, 'interrupted', atMs);
-}
-
-/** Returns the settlement to write after the database has refused the actual one. */
-export function unwritableValues(id: string, atMs: number): Values {
-  return emptyValues(id, 'settled', atMs);
-}
-
-/** Returns a settlement without counts or cost, with the error that the caller received. */
-function emptyValues(id: string, state: LedgerState, endedAt: number): Values {
-  const settled: Settled = { id, state, endedAt };
+/**
+ * Returns a settlement without counts or cost, with the error that the caller received. `settled`: the database has refused
+ * the actual one. `interrupted`: the request was rejected before it ran, and its row may exist.
+ */
+export function emptyValues(id: string, state: LedgerState): Values {
+  const settled: Settled = { id, state, endedAt: Date.now() };
   return waived(valuesOf(SETTLED, settled, NOTHING));
 }
 

@@ -27,7 +27,7 @@ export class ActiveReservation implements Reservation {
   appliedLimits = '[]';
   /** Its ID in the shared store and the instance that owns it; null: not stored. */
   stored: { id: string; instance: string } | null = null;
-  settled = false;
+  released = false;
 
   constructor(demand: Demand, scopes: readonly ScopeLimits[], amounts: RequestAmounts, periods: Periods) {
     this.requestId = demand.requestId;

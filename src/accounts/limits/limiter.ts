@@ -25,7 +25,7 @@ export interface Demand {
 /** Identifies the limits to read. */
 export type LimitQuery = Omit<Demand, 'requestId' | 'worstTokens' | 'worstPico' | 'shortest'>;
 
-/** The reservation of an admitted request. Must be settled once. */
+/** The reservation of an admitted request. Must be released once. */
 export interface Reservation {
   /** Reserved from the calendar limits; stored in the ledger. */
   readonly tokens: number;
@@ -75,8 +75,8 @@ export interface Limiter extends AsyncDisposable {
    * `limits.whenStoreUnavailable` is `refuse`.
    */
   admit(demand: Demand): Decision | Promise<Decision>;
-  /** Replaces the reservation with what was used and ends the request. Call once. Never throws. */
-  settle(reservation: Reservation, actual: ActualUsage): void;
+  /** Replaces the reservation with what was used, when the request has ended. Call once. Never throws. */
+  release(reservation: Reservation, actual: ActualUsage): void;
   /** Returns the current headers without reserving anything, for a request that was refused before admission. */
   currentHeaders(query: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**

@@ -1,3 +1,4 @@
+import { SYSTEM_CLOCK, type Clock } from '../clock.ts';
 import { dayOf } from '../ledger/days.ts';
 import { periodsAt, type Periods } from './calendar.ts';
 import { amountsOf, usedAmounts } from './counts.ts';
@@ -28,14 +29,7 @@ export interface MemoryLimiterOptions {
    * running requests of other instances reserve. Infinity, the default: no other instance uses the ledger.
    */
   rereadMs?: number;
-  clock?: LimiterClock;
-}
-
-export interface LimiterClock {
-  /** Unix milliseconds. */
-  now(): number;
-  /** Milliseconds on a monotonic clock. */
-  elapsed(): number;
+  clock?: Clock;
 }
 
 /**
@@ -48,7 +42,7 @@ export class MemoryLimiter implements Limiter {
   readonly #history: UsageHistory;
   readonly #reservedShare: number;
   readonly #rereadMs: number;
-  readonly #clock: LimiterClock;
+  readonly #clock: Clock;
   readonly #accounts = new Map<string, AccountState>();
   #periods: Periods = periodsAt(0);
   /** The last day that was counted before the wall clock was set back. */
@@ -71,18 +65,18 @@ export class MemoryLimiter implements Limiter {
     return states === null ? this.#admitLater(demand, scopes) : this.#decide(demand, scopes, states, now);
   }
 
-  settle(reservation: Reservation, actual: ActualUsage): void {
+  release(reservation: Reservation, actual: ActualUsage): void {
     // All stores create reservations of this class.
     const active = reservation as ActiveReservation;
     const account = this.#accounts.get(active.accountId);
-    if (active.settled || account === undefined) return;
-    active.settled = true;
+    if (active.released || account === undefined) return;
+    active.released = true;
     account.active.delete(active);
     if (account.scopes.size > 0) {
       const now = this.#currentMoment();
       const used = usedAmounts(actual);
       for (const { id, admittedBy } of active.countedScopes()) {
-        this.#scope(account, id, now)?.settle(active, used, admittedBy, this.#weight, now);
+        this.#scope(account, id, now)?.release(active, used, admittedBy, this.#weight, now);
       }
     } else if (account.active.size === 0 && account.reading === null) {
       this.#accounts.delete(active.accountId);
@@ -277,5 +271,3 @@ interface AccountState {
 
 /** Number of scopes at which the first sweep runs. */
 const SWEEP_AT = 4096;
-
-const SYSTEM_CLOCK: LimiterClock = { now: () => Date.now(), elapsed: () => performance.now() };

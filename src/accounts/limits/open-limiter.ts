@@ -2,16 +2,17 @@ import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config/schema.ts';
 import type { Database } from '../../database/database.ts';
 import type { Log } from '../../support/log.ts';
+import type { Clock } from '../clock.ts';
 import { openUsageHistory } from '../ledger/history.ts';
 import type { Limiter } from './limiter.ts';
-import { MemoryLimiter, type LimiterClock } from './memory.ts';
+import { MemoryLimiter } from './memory.ts';
 
 /** Opens limits in Valkey or Redis, which all instances share, or else in memory. */
 export async function openLimiter(
   config: Config,
   database: Database,
   log: Log,
-  clock: LimiterClock | undefined,
+  clock: Clock | undefined,
 ): Promise<Limiter> {
   const history = openUsageHistory(database);
   const { reservedShare, whenStoreUnavailable } = config.file.limits;

@@ -68,7 +68,7 @@ export class ScopeCounters implements ScopeCounts {
   }
 
   /** Replaces a reservation with what was used. */
-  settle(
+  release(
     { amounts, periods }: ActiveReservation,
     used: Amounts,
     admittedBy: ScopeLimits | undefined,

@@ -53,7 +53,7 @@ interface PackedLimits {
  */
 type PackedLimit = [bound: number] | [bound: number, rate: number, most: number];
 
-/** Returns the limits of a scope as an argument of `ADMIT` and `SETTLE`. */
+/** Returns the limits of a scope as an argument of `ADMIT` and `RELEASE`. */
 export function packLimits(scope: ScopeLimits, reservedShare: number): string {
   const limits = scope.limits.map((limit): PackedLimit | false => {
     if (limit === null) return false;
@@ -95,8 +95,8 @@ interface PackedUsage {
   /** `''`: its usage is known. */
   ticket: string;
   lifetime: number;
-  /** Parts, for buckets. */
-  settled: readonly number[];
+  /** Parts, for buckets; false: a bucket without a limit. */
+  settled: readonly (number | false)[];
   reserved: readonly number[];
 }
 
@@ -110,7 +110,8 @@ export function packUsage(
   const history = sumHistory(entries, scope.holder === 'key' ? keyId : null, scope.model);
   const settled = history.map(({ kind, settled: used }) => {
     if (kind.window !== 'minute') return used;
-    return Math.min(used, scope.limits[kind.index]?.bound ?? 0) * PARTS;
+    const limit = scope.limits[kind.index];
+    return limit ? Math.min(used, limit.bound) * PARTS : false;
   });
   const packed: PackedUsage = {
     ticket,

@@ -53,7 +53,7 @@ const FIELDS = {
   open_until: 'ou',
   /** The ticket of the read in progress, `<start in milliseconds> <generation>`. */
   ticket: 'w',
-  /** Set if the hash is new, so that `STORE_USAGE` also restores the buckets and the reservations of open rows. */
+  /** Set if the hash is new, so that `STORE_USAGE` also restores the reservations of open rows. */
   is_new: 'b',
   /** The instances with reservations, and when their leases expire. */
   leases: 'cs',
@@ -83,7 +83,8 @@ const ZEROS = `{${KINDS.map(() => 0).join(', ')}}`;
  * Each scope of an account is one hash. A script works on the scopes of one account, which share a slot in a
  * cluster because the account ID is the hash tag. Instances of other versions read the same hashes. Fields:
  *
- * - those of `FIELDS`; the counters of each kind of limit: see `fieldsOf`
+ * - those of `FIELDS`; the counters of each kind of limit: see `fieldsOf`. That of a bucket is empty without a limit, so that
+ * a new limit counts what was used before
  * - `l<instance>/<request>`: the reservation of one running request, `tokens nano`, then its periods; deleted when
  * it is settled
  * - `x<request>`: a request that was settled during the read in progress
@@ -115,7 +116,8 @@ local function month_of(day)
 end
 local current = {${perWindow((window) => `${window} = ${CALENDAR[window].lua}`)}}
 
-local function text(number) return string.format('%.0f', number) end
+-- Formats a number; nil is an unknown one.
+local function text(number) return number and string.format('%.0f', number) or '' end
 
 -- Starts the current periods, unless they are being counted.
 local function start_periods(s)
@@ -151,7 +153,7 @@ local function load(key)
     ticket = ${stored('ticket')}, is_new = ${stored('is_new')}, leases = ${stored('leases')} or '',
     period = {${perWindow((window) => `${window} = tonumber(${stored(window)}) or current.${window}`)}},
     settled = ${ZEROS}, reserved = ${ZEROS}, open = ${ZEROS}}
-  ${lua(({ list, at }, value) => `s.${list}[${at}] = tonumber(${value}) or 0`).join('\n  ')}
+  ${lua(({ list, at, kind }, value) => `s.${list}[${at}] = tonumber(${value})${kind.window === 'minute' ? '' : ' or 0'}`).join('\n  ')}
   if (tonumber(${stored('open_until')}) or 0) < now then s.open = ${ZEROS} end
   start_periods(s)
   if s.exists and not (${lua(({ list, kind }, value) => list === 'settled' && kind.window !== 'minute' && value).join(' and ')}) then
@@ -166,12 +168,14 @@ local function load(key)
   return s
 end
 
--- A bucket without a limit is full.
+-- Refills the buckets. Those of new limits are not known until the usage is read, and 's.lacks_bucket' is set.
 local function refill(s, limits)
   local passed = math.max(0, now - s.updated)
   for i, kind in ipairs(KINDS) do
     if kind.window == 'minute' then
-      s.settled[i] = limits[i] and math.max(0, s.settled[i] - passed * limits[i][RATE]) or 0
+      local used = limits[i] and s.settled[i]
+      s.lacks_bucket = s.lacks_bucket or (limits[i] and not used)
+      s.settled[i] = used and math.max(0, used - passed * limits[i][RATE]) or nil
     end
   end
   s.updated = now
@@ -250,7 +254,7 @@ for i, key in ipairs(KEYS) do
   s.lifetime, s.taken, scopes[i] = scope.lifetime, {}, s
   refill(s, scope.limits)
   if s.exists and release_dead(s, nil) then save(s, s.lifetime) end
-  s.stale = not s.generation or s.generation < generation or (s.stale_from and s.stale_from <= now)
+  s.stale = not s.generation or s.generation < generation or (s.stale_from and s.stale_from <= now) or s.lacks_bucket
   if s.stale then unknown = true end
   for j, kind in ipairs(KINDS) do
     local limit = scope.limits[j]
@@ -260,7 +264,7 @@ for i, key in ipairs(KEYS) do
         amount, bound = math.min(amount, limit[MOST]) * ${PARTS}, bound * ${PARTS}
         s.taken[j] = amount
       end
-      if amount > 0 and s.settled[j] + s.reserved[j] + s.open[j] + amount > bound then room = false end
+      if amount > 0 and (s.settled[j] or 0) + s.reserved[j] + s.open[j] + amount > bound then room = false end
     end
   end
 end
@@ -306,7 +310,7 @@ for i, s in ipairs(scopes) do
     save(s, s.lifetime)
   end
   local counts = {}
-  for j in ipairs(KINDS) do counts[2 * j - 1], counts[2 * j] = s.settled[j], s.reserved[j] + s.open[j] end
+  for j in ipairs(KINDS) do counts[2 * j - 1], counts[2 * j] = s.settled[j] or 0, s.reserved[j] + s.open[j] end
   result[3 + i] = counts
 end
 return result
@@ -323,7 +327,8 @@ for i, key in ipairs(KEYS) do
   if usage.ticket ~= '' and s.ticket == usage.ticket then
     for j, kind in ipairs(KINDS) do
       local is_current = call.periods[kind.window] == s.period[kind.window]
-      if is_current and (kind.window ~= 'minute' or s.is_new) then s.settled[j] = s.settled[j] + usage.settled[j] end
+      if kind.window == 'minute' then s.settled[j] = s.settled[j] or usage.settled[j] or nil
+      elseif is_current then s.settled[j] = s.settled[j] + usage.settled[j] end
       if s.is_new and OPEN_FIELDS[j] then
         redis.call('HSET', key, OPEN_FIELDS[j], text(is_current and usage.reserved[j] or 0))
       end
@@ -346,7 +351,7 @@ return 1
  * the reservation, the periods of its admission, its amounts by unit and those used; then the `PackedLimits` of each scope at
  * its admission, `{}` if it had none. If the store has lost the reservation, nothing is returned to the buckets.
  */
-const SETTLE = `
+const RELEASE = `
 local period, amounts, used = call.periods, call.amounts, call.used
 for i, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 1 then
@@ -360,7 +365,7 @@ for i, key in ipairs(KEYS) do
       if limit and kind.window == 'minute' then
         local beyond = used[kind.unit] - math.min(amounts[kind.unit], limit[MOST])
         if not stored then beyond = math.max(0, beyond) end
-        s.settled[j] = math.max(0, s.settled[j] + beyond * ${PARTS})
+        s.settled[j] = s.settled[j] and math.max(0, s.settled[j] + beyond * ${PARTS})
       elseif s.period[kind.window] and period[kind.window] == s.period[kind.window] then
         s.settled[j] = s.settled[j] + used[kind.unit]
       end
@@ -416,7 +421,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`;
 export interface Scripts {
   readonly admit: Script;
   readonly storeUsage: Script;
-  readonly settle: Script;
+  readonly release: Script;
   readonly restoreReservations: Script;
   readonly heartbeat: Script;
 }
@@ -429,7 +434,7 @@ export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
     admit: script(clock, ADMIT),
     storeUsage: script(clock, STORE_USAGE),
-    settle: script(clock, SETTLE),
+    release: script(clock, RELEASE),
     restoreReservations: script(clock, RESTORE_RESERVATIONS),
     heartbeat: script(clock, HEARTBEAT),
   };

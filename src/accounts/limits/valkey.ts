@@ -127,14 +127,14 @@ class ValkeyLimiter implements Limiter {
     return this.#ready ? this.#admit(demand, scopes) : this.#admitLocally(demand);
   }
 
-  settle(reservation: Reservation, actual: ActualUsage): void {
+  release(reservation: Reservation, actual: ActualUsage): void {
     // All stores create reservations of this class.
     const active = reservation as ActiveReservation;
-    if (active.settled) return;
-    this.#local.settle(active, actual);
+    if (active.released) return;
+    this.#local.release(active, actual);
     if (active.scopes.length === 0) return;
     if (active.stored?.instance === this.#instanceId && this.#connection.open) {
-      this.#settle(active, active.stored.id, actual).catch(() => (this.#missedUsage = true));
+      this.#release(active, active.stored.id, actual).catch(() => (this.#missedUsage = true));
     } else {
       this.#missedUsage = true;
     }
@@ -161,7 +161,7 @@ class ValkeyLimiter implements Limiter {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing = true;
-    // The store responds in order, so it has all earlier settlements once it responds to this heartbeat.
+    // The store responds in order, so it has released all reservations of ended requests once it responds to this heartbeat.
     if (this.#connection.open) await this.#sendHeartbeat().catch(() => {});
     await this.#connection[Symbol.asyncDispose]();
   }
@@ -202,7 +202,7 @@ class ValkeyLimiter implements Limiter {
   /** If the store became reachable during a local decision, discards the decision and lets the store decide. */
   #recheck(demand: Demand, decision: Decision): Decision | Promise<Decision> {
     if (!this.#ready) return decision;
-    if (decision.admitted) this.#local.settle(decision.reservation, { tokens: 0, pico: 0n, request: false });
+    if (decision.admitted) this.#local.release(decision.reservation, { tokens: 0, pico: 0n, request: false });
     return this.#admit(demand, scopesOf(demand));
   }
 
@@ -279,7 +279,7 @@ class ValkeyLimiter implements Limiter {
     await this.#evaluate(this.#scripts.storeUsage, keys, { periods }, usage);
   }
 
-  async #settle(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
+  async #release(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
     const { accountId, amounts, periods } = active;
     const scopes = active.countedScopes();
     const keys = scopes.map((scope) => keyOf(accountId, scope.id));
@@ -287,7 +287,7 @@ class ValkeyLimiter implements Limiter {
       admittedBy === undefined ? '{}' : this.#packed(admittedBy),
     );
     const call = { id, periods, amounts, used: usedAmounts(actual) };
-    await this.#evaluate(this.#scripts.settle, keys, call, limits);
+    await this.#evaluate(this.#scripts.release, keys, call, limits);
   }
 
   #evaluate(script: Script, keys: readonly string[], call: object, args: readonly string[] = []) {

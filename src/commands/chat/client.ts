@@ -10,20 +10,14 @@ export interface ChatMessage {
 /** A part of a response. `end` is the last one. */
 export type ChatEvent =
   | { type: 'reasoning' | 'text'; text: string }
-  | { type: 'end'; finishReason: string | null; usage: ChatUsage | null };
+  | { type: 'end'; finishReason: string | null; usage: Usage | null };
 
-/** How much of the prompt of a request is computed. */
+/** How much of the prompt of a request is computed, as in its receipt. */
 export interface PromptProgress {
-  promptTokens: number;
-  doneTokens: number;
+  prompt_tokens: number;
+  done_tokens: number;
   /** In milliseconds; null: unknown. */
-  leftMs: number | null;
-}
-
-interface ChatUsage {
-  promptTokens: number;
-  cachedTokens: number;
-  completionTokens: number;
+  left_ms: number | null;
 }
 
 /** The service refused a request, could not be reached, or failed during the response. */
@@ -101,7 +95,7 @@ export class ChatClient {
           if (isText(delta?.reasoning_content)) yield { type: 'reasoning', text: delta.reasoning_content };
           if (isText(delta?.content)) yield { type: 'text', text: delta.content };
           end.finishReason = reason ?? end.finishReason;
-          if (usage) end.usage = readUsage(usage);
+          if (usage) end.usage = usage;
         }
     } catch (error) {
       signal.throwIfAborted();
@@ -119,10 +113,7 @@ export class ChatClient {
     try {
       const path = `/api/receipts?client_request_id=${requestId}`;
       const response = await this.#send('GET', path, null, signal);
-      const prefill = ((await response.json()) as ReceiptList).data[0]?.prefill;
-      return prefill
-        ? { promptTokens: prefill.prompt_tokens, doneTokens: prefill.done_tokens, leftMs: prefill.left_ms }
-        : null;
+      return ((await response.json()) as ReceiptList).data[0]?.prefill ?? null;
     } catch {
       signal.throwIfAborted();
       return null;
@@ -167,7 +158,7 @@ interface ModelList {
 }
 
 interface ReceiptList {
-  data: { prefill: { prompt_tokens: number; done_tokens: number; left_ms: number | null } | null }[];
+  data: { prefill: PromptProgress | null }[];
 }
 
 interface Chunk {
@@ -175,7 +166,7 @@ interface Chunk {
     delta: { content?: string | null; reasoning_content?: string | null };
     finish_reason: string | null;
   }[];
-  usage?: UsageBody | null;
+  usage?: Usage | null;
   error?: ErrorBody['error'] | null;
 }
 
@@ -183,18 +174,10 @@ interface ErrorBody {
   error: { message: string; code: string | null };
 }
 
-interface UsageBody {
+interface Usage {
   prompt_tokens: number;
   completion_tokens: number;
   prompt_tokens_details?: { cached_tokens: number };
-}
-
-function readUsage(usage: UsageBody): ChatUsage {
-  return {
-    promptTokens: usage.prompt_tokens,
-    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-    completionTokens: usage.completion_tokens,
-  };
 }
 
 /** Whether a field of a response, from whatever server, is a text that is not empty. */

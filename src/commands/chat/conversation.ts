@@ -130,9 +130,11 @@ class PromptStatus implements Disposable {
   }
 }
 
-function describePrompt({ promptTokens, doneTokens, leftMs }: PromptProgress): string {
-  const [done, all] = [doneTokens, promptTokens].map((count) => count.toLocaleString('en-US'));
-  const left = leftMs === null ? '' : `, about ${formatSeconds(leftMs / 1000)} left`;
+function describePrompt(progress: PromptProgress): string {
+  const [done, all] = [progress.done_tokens, progress.prompt_tokens].map((count) =>
+    count.toLocaleString('en-US'),
+  );
+  const left = progress.left_ms === null ? '' : `, about ${formatSeconds(progress.left_ms / 1000)} left`;
   return `Reading the prompt: ${done} of ${all} tokens${left}`;
 }
 
@@ -180,12 +182,13 @@ class ResponsePrinter {
 
   summary({ usage }: Extract<ChatEvent, { type: 'end' }>, totalMs: number, startedAt: number): string {
     if (usage === null) return `${(totalMs / 1000).toFixed(1)} s`;
+    const { prompt_tokens: prompt, completion_tokens: completion, prompt_tokens_details: details } = usage;
     const firstMs = this.#firstAt === null ? totalMs : this.#firstAt - startedAt;
-    const speed = ((usage.completionTokens - 1) * 1000) / (totalMs - firstMs);
+    const speed = ((completion - 1) * 1000) / (totalMs - firstMs);
     return [
-      `prompt ${usage.promptTokens} tokens (${usage.cachedTokens} cached)`,
+      `prompt ${prompt} tokens (${details?.cached_tokens ?? 0} cached)`,
       `first token after ${(firstMs / 1000).toFixed(2)} s`,
-      `response ${usage.completionTokens} tokens${usage.completionTokens > 1 ? ` at ${speed.toFixed(1)} tokens/s` : ''}`,
+      `response ${completion} tokens${completion > 1 ? ` at ${speed.toFixed(1)} tokens/s` : ''}`,
     ].join(', ');
   }
 

@@ -18,13 +18,13 @@ import {
 import { Vocabulary } from './prompt/vocabulary.ts';
 
 /**
- * llama.cpp in this process, for a model that computes embeddings, or scores of documents. Computes as many inputs at the same time as it has
- * slots, if `UV_THREADPOOL_SIZE` is at least this number.
+ * llama.cpp in this process, for a model that computes embeddings, or scores of documents. Computes as many inputs at the
+ * same time as it has slots, if `UV_THREADPOOL_SIZE` is at least this number.
  */
 export class EmbeddingEngine implements Engine, AsyncDisposable {
   /** For the log, as in `LlamaEngine`. */
   readonly backend: string;
-  /** As in `LlamaEngine`. Never settles: an input that fails does not affect others. */
+  /** As in `LlamaEngine`. Stays pending: an input that fails does not affect others. */
   readonly failed = new Promise<void>(() => {});
   readonly #info: GgufInfo;
   readonly #model: NativeModel;

@@ -20,7 +20,7 @@ import { type GrammarField, Job, JobChoice, type JobChoiceOptions } from './deco
 import { FairTurns } from './prompt/fair-turns.ts';
 import { GrammarCache } from './output/response-grammar.ts';
 import { loadModel, type LlamaOptions, type LoadedModel, type LoadHooks } from './load-model.ts';
-import type { Outbox } from './output/outbox.ts';
+import type { EventQueue } from './output/event-queue.ts';
 import { OutputConstraint, type OutputGrammars } from './output/output-constraint.ts';
 import { PromptTokenizer } from './prompt/prompt-tokenizer.ts';
 import { checkLogitBias, samplerConfig } from './decode/sampling.ts';
@@ -46,23 +46,13 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   readonly #counts = new FairTurns();
 
   private constructor(loaded: LoadedModel, log: Log) {
-    const { model, context, vocabulary, speed } = loaded;
+    const { model, context, vocabulary } = loaded;
     this.#loaded = loaded;
     this.backend = loaded.backend;
     this.slots = context.slots;
     this.#prompts = new PromptTokenizer(loaded, context.slotTokens, log);
     this.#grammars = new GrammarCache(model, vocabulary);
-    this.#scheduler = new Scheduler({
-      model,
-      context,
-      vocabulary,
-      canTrim: loaded.canTrim,
-      store: loaded.store,
-      drafts: loaded.drafts,
-      speed,
-      maxSamplingMs: MAX_SAMPLING_MS,
-      log,
-    });
+    this.#scheduler = new Scheduler({ ...loaded, maxSamplingMs: MAX_SAMPLING_MS, log });
     this.failed = this.#scheduler.start();
   }
 
@@ -79,22 +69,22 @@ export class LlamaEngine implements Engine, AsyncDisposable {
    * gets a slot. Other choices may still wait for theirs, so the number of cached tokens is final only in `end`. A slow
    * reader does not delay other requests, because its unread text is joined.
    */
-  async generate(request: GenerationRequest, signal: AbortSignal): Promise<Outbox> {
+  async generate(request: GenerationRequest, signal: AbortSignal): Promise<EventQueue> {
     signal.throwIfAborted();
     refuseOtherKind(request, 'text');
     const choices = await this.#choices(request, signal);
     signal.throwIfAborted();
     const job = choices[0]?.job;
     if (job === undefined) throw new TypeError('a request must have at least one choice');
-    job.outbox.onReturn = () => this.#scheduler.cancel(job);
+    job.events.onReturn = () => this.#scheduler.cancel(job);
     // The signal belongs to this request, so the listener is never removed.
     signal.addEventListener('abort', () => {
-      job.outbox.fail(signal.reason);
+      job.events.fail(signal.reason);
       this.#scheduler.cancel(job);
     });
     const ended = await this.#replay(request, choices);
     if (!ended && !job.dropped) this.#scheduler.submit(choices);
-    return job.outbox;
+    return job.events;
   }
 
   /**

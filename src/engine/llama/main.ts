@@ -19,12 +19,7 @@ async function load(
     log.error('the step loop failed', { error: asError(error) });
     process.exit(1);
   });
-  return {
-    engine,
-    slots: engine.slots,
-    backend: engine.backend,
-    [Symbol.asyncDispose]: () => engine[Symbol.asyncDispose](),
-  };
+  return engine;
 }
 
 /** Whether the error may be temporary. */

@@ -55,7 +55,7 @@ type ResponseBody<Op extends Operation> =
   Op['response'] extends z.ZodType<object> ? z.input<Op['response']> : void;
 
 /** Finds the account of a call. */
-interface AccountLookup<Call> {
+interface AccountLookup {
   /**
    * Returns the account ID; `undefined`: the call names no account. Rejects with the error of `missing` if the call
    * names an object, such as a key, that does not exist.
@@ -65,11 +65,22 @@ interface AccountLookup<Call> {
   missing: () => ServiceError;
 }
 
-type Handle<Op extends Operation> = (call: AuthorizedCall<Op>) => Promise<ResponseBody<Op>>;
+/** The parts of a call that can name an account. */
+interface Call {
+  database: AccountDatabase;
+  params: Readonly<Record<string, string>>;
+  query: Readonly<Record<string, unknown>> | null;
+  body: Readonly<Record<string, unknown>> | null;
+}
 
-type Handler<Op extends Operation> = Op['access'] extends AccountAccess
-  ? { account: AccountLookup<RequestParts<Op> & Pick<CallContext, 'database'>>; handle: Handle<Op> }
-  : Handle<Op>;
+/** Objects that belong to an account, whose IDs are in the paths of a group of operations. */
+interface OwnedObjects {
+  /** Returns the ID of the account of an object. Rejects with the error of `missing`. */
+  accountOf: (database: AccountDatabase, id: string) => string | Promise<string>;
+  missing: () => ServiceError;
+}
+
+type Handler<Op extends Operation> = (call: AuthorizedCall<Op>) => Promise<ResponseBody<Op>>;
 
 /** An operation with its handler. */
 export interface Endpoint {
@@ -84,23 +95,23 @@ export interface Endpoint {
   response: z.ZodType<object> | null;
   errors: readonly ErrorCode[];
   /** Null: the operation concerns no account. */
-  account: AccountLookup<object> | null;
+  account: AccountLookup | null;
   /** `call` has the type that the schemas and the access level of the operation define. */
   handle(call: unknown): Promise<object | void>;
 }
 
-/** Combines operations with their handlers, whose types follow from the schemas. */
+/**
+ * Combines operations with their handlers, whose types follow from the schemas. `objects`: those whose IDs are in the paths of
+ * the operations that concern an account.
+ */
 export function endpoints<Group extends Operations>(
   group: Group,
   handlers: { [Id in keyof Group]: Handler<Group[Id]> },
+  objects?: OwnedObjects,
 ): Endpoint[] {
   return Object.entries(group).map(([operationId, operation]) => {
     // An operation defines one method and path.
     const [method, path] = operation.route.split(' ') as [Method, string];
-    // The route calls each handler with the arguments that its operation defines.
-    const handler = handlers[operationId] as unknown as
-      | Endpoint['handle']
-      | Pick<Endpoint, 'account' | 'handle'>;
     return {
       status: 200,
       errors: [],
@@ -110,29 +121,30 @@ export function endpoints<Group extends Operations>(
       path,
       query: operation.query ?? null,
       body: operation.body ?? null,
-      ...(typeof handler === 'function' ? { account: null, handle: handler } : handler),
+      account: ACCOUNT_ACCESS.has(operation.access) ? accountLookup(operation, objects) : null,
+      // The route calls each handler with the arguments that its operation defines.
+      handle: handlers[operationId] as unknown as Endpoint['handle'],
     };
   });
 }
 
-/** The account with the ID in the path. */
-export const accountInPath = {
-  find: ({ params }: { params: Readonly<Record<'id', string>> }) => params.id,
-  missing: noSuchAccount,
-};
+const ACCOUNT_ACCESS: ReadonlySet<Access> = new Set<AccountAccess>(['account', 'member', 'owner']);
 
-/** The account in the query, if any. */
-export const accountInQuery = {
-  find: ({ query }: { query: { account_id?: string | undefined } }) => query.account_id,
-  missing: noSuchAccountId,
-};
-
-/** The account in the body, if any. */
-export const accountInBody = {
-  find: ({ body }: { body: { account_id?: string | undefined } }) => body.account_id,
-  missing: noSuchAccountId,
-};
-
-function noSuchAccountId(): ServiceError {
-  return new ServiceError('not_found', 'This account does not exist.', { param: 'account_id' });
+/** An operation concerns the account of the object in its path, or else the one in `account_id` of its body or query. */
+function accountLookup({ route, query, body }: Operation, objects?: OwnedObjects): AccountLookup {
+  if (route.includes('{id}') && objects !== undefined) {
+    const { accountOf, missing } = objects;
+    return { find: ({ database, params }) => accountOf(database, params['id'] ?? ''), missing };
+  }
+  if (route.includes('{id}') || !('account_id' in ((body ?? query)?.shape ?? {})))
+    throw new TypeError(`${route} concerns an account, and does not name it`);
+  return ACCOUNT_ID;
 }
+
+const ACCOUNT_ID: AccountLookup = {
+  find: ({ query, body }) => (body ?? query)?.['account_id'] as string | undefined, // Checked by its schema.
+  missing: () => new ServiceError('not_found', 'This account does not exist.', { param: 'account_id' }),
+};
+
+/** The account whose ID is in the path. */
+export const ACCOUNTS: OwnedObjects = { accountOf: (_database, id) => id, missing: noSuchAccount };

@@ -5,45 +5,37 @@ import {
   noSuchInvitation,
   withdrawInvitation,
 } from '../../identity/invitations.ts';
-import type { AccountDatabase } from '../../accounts/store.ts';
 import { invitationOperations } from './contract/invitations.ts';
-import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
+import { endpoints } from './endpoint.ts';
 import { invitationJson, iso, pageJson } from './json.ts';
 import { setCookies } from './session.ts';
 
-export const invitationEndpoints = endpoints(invitationOperations, {
-  listInvitations: {
-    account: accountInQuery,
-    handle: async ({ database, accountId, query }) =>
+const INVITATIONS = { accountOf: accountOfInvitation, missing: noSuchInvitation };
+
+export const invitationEndpoints = endpoints(
+  invitationOperations,
+  {
+    listInvitations: async ({ database, accountId, query }) =>
       pageJson(await listInvitations(database, accountId, query), invitationJson),
-  },
-  createInvitation: {
-    account: accountInBody,
-    handle: async ({ context, actor, body }) => {
+    createInvitation: async ({ context, actor, body }) => {
       const values = { accountId: body.account_id, email: body.email, role: body.role };
       const { record, link, mailed } = await invite(context.identity, values, actor);
       return { ...invitationJson(record), link, mailed };
     },
-  },
-  withdrawInvitation: {
-    account: {
-      find: ({ database, params }: { database: AccountDatabase; params: Readonly<Record<'id', string>> }) =>
-        accountOfInvitation(database, params.id),
-      missing: noSuchInvitation,
-    },
-    handle: async ({ database, actor, params }) => {
+    withdrawInvitation: async ({ database, actor, params }) => {
       await withdrawInvitation(database, params.id, actor);
       return { id: params.id, deleted: true as const };
     },
+    getInvitation: async ({ context, request, body }) => {
+      const { record, accountName, mustSignIn } = await readInvitation(context.identity, request, body.token);
+      const { email, role, expires_at: expiresAt } = record;
+      return { email, account_name: accountName, role, expires_at: iso(expiresAt), known: mustSignIn };
+    },
+    acceptInvitation: async ({ context, request, body, responseHeaders }) => {
+      const { accountId, cookies } = await acceptInvitation(context.identity, request, body);
+      setCookies(responseHeaders, cookies);
+      return { account_id: accountId };
+    },
   },
-  getInvitation: async ({ context, request, body }) => {
-    const { record, accountName, mustSignIn } = await readInvitation(context.identity, request, body.token);
-    const { email, role, expires_at: expiresAt } = record;
-    return { email, account_name: accountName, role, expires_at: iso(expiresAt), known: mustSignIn };
-  },
-  acceptInvitation: async ({ context, request, body, responseHeaders }) => {
-    const { accountId, cookies } = await acceptInvitation(context.identity, request, body);
-    setCookies(responseHeaders, cookies);
-    return { account_id: accountId };
-  },
-});
+  INVITATIONS,
+);

@@ -17,16 +17,17 @@ import { limitsJson } from './limits-json.ts';
 
 // Each field is named: a spread row could contain the hash of a key or a token.
 
-export function accountJson({
-  id,
-  name,
-  plan,
-  limits,
-  status,
-  created_at,
-}: AccountRow): z.input<typeof account> {
-  const own = readLimits(limits) ?? null;
-  return { id, name, plan, limits: own && limitsJson(own), status, created_at: iso(created_at) };
+export function accountJson(row: AccountRow): z.input<typeof account> {
+  const limits = readLimits(row.limits);
+  return {
+    id: row.id,
+    name: row.name,
+    plan: row.plan,
+    limits: limits ? limitsJson(limits) : null,
+    limits_damaged: limits === undefined,
+    status: row.status,
+    created_at: iso(row.created_at),
+  };
 }
 
 export function keyJson(row: KeyRow): z.input<typeof key> {

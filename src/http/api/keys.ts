@@ -15,32 +15,27 @@ import type { AccountDatabase } from '../../accounts/store.ts';
 import type { Principal } from '../principal.ts';
 import { operatorRequired } from './access.ts';
 import { keyOperations, type KeySettings } from './contract/keys.ts';
-import { accountInBody, accountInQuery, endpoints } from './endpoint.ts';
+import { endpoints } from './endpoint.ts';
 import { iso, keyJson, pageJson } from './json.ts';
 import { changedLimits } from './limits-json.ts';
 
-/** The account of the key in the path. */
-const accountOfKey = {
-  find: async ({ database, params }: { database: AccountDatabase; params: { readonly id: string } }) =>
-    (await getKey(database, params.id)).account_id,
+const KEYS = {
+  accountOf: async (database: AccountDatabase, id: string) => (await getKey(database, id)).account_id,
   missing: noSuchKey,
 };
 
 /** Lifetime of a playground key. */
 const PLAYGROUND_MS = 3_600_000;
 
-export const keyEndpoints = endpoints(keyOperations, {
-  listKeys: {
-    account: accountInQuery,
-    handle: async ({ database, context, accountId, query }) => {
+export const keyEndpoints = endpoints(
+  keyOperations,
+  {
+    listKeys: async ({ database, context, accountId, query }) => {
       await context.keys.refreshLastUsed();
       const filter = { accountId: accountId ?? undefined, purpose: query.purpose };
       return pageJson(await listKeyPage(database, filter, query), keyJson);
     },
-  },
-  createKey: {
-    account: accountInBody,
-    handle: async ({ database, context, principal, actor, accountId, body }) => {
+    createKey: async ({ database, context, principal, actor, accountId, body }) => {
       if (body.kind === 'admin' && !principal.operator) throw operatorRequired('The value `admin` of `kind`');
       const limits = body.limits && changedLimits(null, body.limits);
       const values = { ...settingsOf(body), name: body.name, kind: body.kind, limits };
@@ -52,17 +47,11 @@ export const keyEndpoints = endpoints(keyOperations, {
       );
       return { ...keyJson(record), key: key.reveal() };
     },
-  },
-  getKey: {
-    account: accountOfKey,
-    handle: async ({ database, context, params }) => {
+    getKey: async ({ database, context, params }) => {
       await context.keys.refreshLastUsed();
       return keyJson(await getKey(database, params.id));
     },
-  },
-  changeKey: {
-    account: accountOfKey,
-    handle: async ({ database, context, principal, actor, params, body }) => {
+    changeKey: async ({ database, context, principal, actor, params, body }) => {
       await refuseAdminKey(database, principal, params.id);
       const settings = { ...settingsOf(body), name: body.name };
       const change = (key: KeyRow) =>
@@ -72,17 +61,11 @@ export const keyEndpoints = endpoints(keyOperations, {
       const id = checkedKeyId(params.id);
       return keyJson(orNotFound(await changeKey(database, id, change, actor, context.keyBounds)));
     },
-  },
-  revokeKey: {
-    account: accountOfKey,
-    handle: async ({ database, principal, actor, params }) => {
+    revokeKey: async ({ database, principal, actor, params }) => {
       await refuseAdminKey(database, principal, params.id);
       return keyJson(orNotFound(await revokeKey(database, checkedKeyId(params.id), actor)));
     },
-  },
-  revokeKeys: {
-    account: accountInBody,
-    handle: async ({ database, principal, actor, accountId, body }) => {
+    revokeKeys: async ({ database, principal, actor, accountId, body }) => {
       const check = (key: KeyRow, param: string): void => {
         // A key of another account is treated like one that does not exist.
         if (accountId !== null && key.account_id !== accountId) throw noSuchKey(param);
@@ -90,10 +73,7 @@ export const keyEndpoints = endpoints(keyOperations, {
       };
       return { data: (await revokeKeys(database, body.ids, check, actor)).map(keyJson) };
     },
-  },
-  rotateKey: {
-    account: accountOfKey,
-    handle: async ({ database, principal, actor, params, body }) => {
+    rotateKey: async ({ database, principal, actor, params, body }) => {
       await refuseAdminKey(database, principal, params.id);
       const expiry = body.previous_expires_at;
       const previousExpiresAt = typeof expiry === 'string' ? Date.parse(expiry) : null;
@@ -101,17 +81,11 @@ export const keyEndpoints = endpoints(keyOperations, {
       if (rotated === null) throw noSuchKey();
       return { ...keyJson(rotated.record), key: rotated.key.reveal() };
     },
-  },
-  endPreviousSecret: {
-    account: accountOfKey,
-    handle: async ({ database, principal, actor, params }) => {
+    endPreviousSecret: async ({ database, principal, actor, params }) => {
       await refuseAdminKey(database, principal, params.id);
       return keyJson(orNotFound(await endPreviousSecret(database, checkedKeyId(params.id), actor)));
     },
-  },
-  createPlaygroundKey: {
-    account: accountInBody,
-    handle: async ({ database, context, principal, actor, body }) => {
+    createPlaygroundKey: async ({ database, context, principal, actor, body }) => {
       const expiresAt = Math.min(Date.now() + PLAYGROUND_MS, principal.session?.expiresAt ?? Infinity);
       const { key, record } = await createKey(
         database,
@@ -128,7 +102,8 @@ export const keyEndpoints = endpoints(keyOperations, {
       return { id: record.id, key: key.reveal(), expires_at: iso(expiresAt) };
     },
   },
-});
+  KEYS,
+);
 
 function settingsOf({ expires_at: expiry, allowed_models: allowedModels, strict, tags }: KeySettings) {
   return {

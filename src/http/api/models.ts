@@ -49,7 +49,7 @@ export const modelEndpoints = endpoints(modelOperations, {
   },
   removeModel: async ({ context, actor, body }) => {
     await context.registry.remove(body.model, body.keep_file === true, actor);
-    return { id: body.model, deleted: true };
+    return { id: body.model, deleted: true as const };
   },
   addReplica: async ({ context, actor, body: { model, replica } }) => {
     await context.registry.addReplica(model, replicaOf(replica), actor);

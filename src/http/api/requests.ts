@@ -7,7 +7,7 @@ import { countRefusals, readRefusals } from '../../accounts/refusals.ts';
 import type { AccountDatabase } from '../../accounts/store.ts';
 import { ServiceError } from '../../core/errors.ts';
 import { requestOperations } from './contract/requests.ts';
-import { accountInQuery, endpoints } from './endpoint.ts';
+import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 import { receiptJson } from './receipt-json.ts';
 
@@ -15,10 +15,15 @@ const MAX_REFUSALS = 500;
 
 const hoursAgo = (hours: number): number => Date.now() - hours * 3_600_000;
 
-export const requestEndpoints = endpoints(requestOperations, {
-  listRequests: {
-    account: accountInQuery,
-    handle: async ({ database, accountId, query }) => {
+const REQUESTS = {
+  accountOf: async (database: AccountDatabase, id: string) => (await findRequest(database, id)).account_id,
+  missing: noSuchRequest,
+};
+
+export const requestEndpoints = endpoints(
+  requestOperations,
+  {
+    listRequests: async ({ database, accountId, query }) => {
       const filter = {
         accountId,
         keyId: query.key_id,
@@ -39,10 +44,7 @@ export const requestEndpoints = endpoints(requestOperations, {
       const page = await readRequests(database, filter, { limit: query.limit, before: query.cursor ?? null });
       return { data: await withNames(database, page.requests.map(requestJson)), next_cursor: page.next };
     },
-  },
-  listRefusals: {
-    account: accountInQuery,
-    handle: async ({ database, context, accountId, query }) => {
+    listRefusals: async ({ database, context, accountId, query }) => {
       await context.refusals.flush();
       const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours), limit: MAX_REFUSALS };
       const items = await readRefusals(database, filter);
@@ -57,30 +59,18 @@ export const requestEndpoints = endpoints(requestOperations, {
       }));
       return { data: await withNames(database, rows), next_cursor: null };
     },
-  },
-  countRefusals: {
-    account: accountInQuery,
-    handle: async ({ database, context, accountId, query }) => {
+    countRefusals: async ({ database, context, accountId, query }) => {
       await context.refusals.flush();
       const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours) };
       const items = await countRefusals(database, filter);
       return pageJson({ items, nextCursor: null }, ({ hourMs, count }) => ({ hour: iso(hourMs), count }));
     },
-  },
-  getReceipt: {
-    account: {
-      find: async ({ database, params }) => (await findRequest(database, params.id)).account_id,
-      missing: noSuchRequest,
-    },
-    handle: async ({ database, context, params }) => {
+    getReceipt: async ({ database, context, params }) => {
       const row = await findRequest(database, params.id);
       const names = await ownerNames(database, [row]);
       return receiptJson({ ...row, ...names(row) }, context.router.prefillOf(params.id));
     },
-  },
-  listReceipts: {
-    account: accountInQuery,
-    handle: async ({ database, context, principal, accountId, query }) => {
+    listReceipts: async ({ database, context, principal, accountId, query }) => {
       const account = accountId ?? principal.key?.accountId;
       if (account === undefined) {
         throw new ServiceError('missing_required_parameter', '`account_id` is required.', {
@@ -93,7 +83,8 @@ export const requestEndpoints = endpoints(requestOperations, {
       );
     },
   },
-});
+  REQUESTS,
+);
 
 async function findRequest(database: AccountDatabase, id: string) {
   const request = UUID.test(id) ? await readRequest(database, id) : null;

@@ -12,47 +12,41 @@ import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../core/errors.ts';
 import { apiName } from './contract/limits.ts';
 import { usageOperations, type limitStatus } from './contract/usage.ts';
-import { accountInQuery, endpoints } from './endpoint.ts';
+import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';
 
 export const usageEndpoints = endpoints(usageOperations, {
-  readUsage: {
-    account: accountInQuery,
-    handle: async ({ database, signal, accountId, query }) => {
-      const range = parseUsageQuery(query, Date.now());
-      const filter = { accountId, keyId: query.key_id, model: query.model, client: query.client };
-      const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
-      return { data: await withNames(database, rows), next_cursor: nextCursor };
-    },
+  readUsage: async ({ database, signal, accountId, query }) => {
+    const range = parseUsageQuery(query, Date.now());
+    const filter = { accountId, keyId: query.key_id, model: query.model, client: query.client };
+    const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
+    return { data: await withNames(database, rows), next_cursor: nextCursor };
   },
-  readLimits: {
-    account: accountInQuery,
-    handle: async ({ database, plans, limiter, query }) => {
-      const account = await getAccount(database, query.account_id);
-      const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
-      if (key !== null && key.account_id !== account.id) throw noSuchKey();
-      const own = readLimits(account.limits) ?? null;
-      const plan = plans.of(account.plan, own);
-      if (plan === null) {
-        throw new ServiceError('not_found', 'The plan of this account is not in the configuration.', {
-          param: 'account_id',
-        });
-      }
-      const items = await limiter.status({
-        accountId: account.id,
-        keyId: key?.id ?? '',
-        model: query.model ?? '',
-        plan: own === null ? plan.name : null,
-        planLimits: plan.limits,
-        keyLimits: (key && readAccess(key)?.limits) ?? null,
+  readLimits: async ({ database, plans, limiter, query }) => {
+    const account = await getAccount(database, query.account_id);
+    const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
+    if (key !== null && key.account_id !== account.id) throw noSuchKey();
+    const own = readLimits(account.limits) ?? null;
+    const plan = plans.of(account.plan, own);
+    if (plan === null) {
+      throw new ServiceError('not_found', 'The plan of this account is not in the configuration.', {
+        param: 'account_id',
       });
-      const recent = items.some(({ perMinute }) => perMinute !== null)
-        ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)
-        : [];
-      return pageJson({ items, nextCursor: null }, (status) =>
-        limitStatusJson(status, lastMinute(status, recent, key?.id)),
-      );
-    },
+    }
+    const items = await limiter.status({
+      accountId: account.id,
+      keyId: key?.id ?? '',
+      model: query.model ?? '',
+      plan: own === null ? plan.name : null,
+      planLimits: plan.limits,
+      keyLimits: (key && readAccess(key)?.limits) ?? null,
+    });
+    const recent = items.some(({ perMinute }) => perMinute !== null)
+      ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)
+      : [];
+    return pageJson({ items, nextCursor: null }, (status) =>
+      limitStatusJson(status, lastMinute(status, recent, key?.id)),
+    );
   },
 });
 

@@ -67,7 +67,7 @@ async function begin(
       generation,
     );
     const hasContent = summary.code === null || record.firstTokenAtMs !== null;
-    idempotency.settle(generation, generation.fault === null && hasContent);
+    idempotency.finish(generation, generation.fault === null && hasContent);
   } else {
     const { requestId, protocol } = exchange;
     const { path } = protocol;
@@ -75,7 +75,7 @@ async function begin(
     context.metrics.recordRefusal(path, conflict);
     exchange.record = { limitHeaders: await limitHeaders(inference.accounting, caller) };
     generation.fail(conflict);
-    idempotency.settle(generation, false);
+    idempotency.finish(generation, false);
   }
   await delivered;
   await closed;

@@ -88,7 +88,7 @@ export class IdempotencyStore implements ResponseMemory, AsyncDisposable {
   }
 
   /** Keeps the response of a generation that has ended, or frees its key. */
-  settle(generation: KeyedGeneration, keep: boolean): void {
+  finish(generation: KeyedGeneration, keep: boolean): void {
     const { keepMs } = this.#options.settings;
     const isCurrent = this.#generations.get(generation.id) === generation;
     if (!keep || keepMs === 0 || !generation.shared || !isCurrent) {

@@ -8,36 +8,30 @@ import { MAX_TOOLS, MAX_TOOLS_CHARACTERS } from '../tooling.ts';
 
 export const { model, stream } = chat;
 
-export const messages = structured(
-  'messages',
-  'array of messages',
-  { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/MessagesMessage' } },
-  {
-    required: true,
-    feature: 'earlierCalls',
-    bounds: 'at least 1',
-    description: 'The conversation, in order. The last message must not be one of the assistant.',
-  },
-);
+const messages = structured('messages', {
+  type: 'array of messages',
+  schema: { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/MessagesMessage' } },
+  required: true,
+  feature: 'earlierCalls',
+  bounds: 'at least 1',
+  description: 'The conversation, in order. The last message must not be one of the assistant.',
+});
 
-const imageSource = structured(
-  'messages[].content[].source',
-  'object',
-  { type: 'object' },
-  {
-    feature: 'images',
-    bounds: 'of the type `base64`, or `url` if the model takes URLs',
-    description:
-      'An image, in a block of the type `image` of a user message or of a result. PNG, JPEG, GIF or WebP.',
-  },
-);
+const imageSource = structured('messages[].content[].source', {
+  schema: { type: 'object' },
+  feature: 'images',
+  bounds: 'of the type `base64`, or `url` if the model takes URLs',
+  description:
+    'An image, in a block of the type `image` of a user message or of a result. PNG, JPEG, GIF or WebP.',
+});
 
-export const system = structured(
-  'system',
-  'string or array of text blocks',
-  { oneOf: [{ type: 'string' }, { type: 'array', items: { $ref: '#/components/schemas/MessagesBlock' } }] },
-  { description: 'System message before the conversation.' },
-);
+export const system = structured('system', {
+  type: 'string or array of text blocks',
+  schema: {
+    oneOf: [{ type: 'string' }, { type: 'array', items: { $ref: '#/components/schemas/MessagesBlock' } }],
+  },
+  description: 'System message before the conversation.',
+});
 
 export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, null, {
   required: true,
@@ -48,52 +42,41 @@ export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, n
 /** More than in OpenAI's API, because Anthropic's clients send them. */
 export const MAX_STOP_SEQUENCES = 16;
 
-export const stopSequences = structured(
-  'stop_sequences',
-  'array of strings',
-  {
+export const stopSequences = structured('stop_sequences', {
+  type: 'array of strings',
+  schema: {
     type: 'array',
     maxItems: MAX_STOP_SEQUENCES,
     items: { type: 'string', minLength: 1, maxLength: chat.MAX_STOP_LENGTH },
   },
-  {
-    bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${chat.MAX_STOP_LENGTH} characters`,
-    default: 'none',
-    description: `${chat.stop.description} Some servers refuse more than ${chat.MAX_STOP_SEQUENCES}.`,
-  },
-);
+  bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${chat.MAX_STOP_LENGTH} characters`,
+  default: 'none',
+  description: `${chat.stop.description} Some servers refuse more than ${chat.MAX_STOP_SEQUENCES}.`,
+});
 
-export const tools = structured(
-  'tools',
-  'array of tools',
-  { type: 'array', items: { $ref: '#/components/schemas/MessagesTool' } },
-  {
-    feature: 'tools',
-    bounds: `at most ${MAX_TOOLS} that the model gets, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
-    description:
-      'Tools that the model may call: `{"name","description","input_schema"}`. Tools with another `type` than `custom` are ignored with a note.',
-  },
-);
+const tools = structured('tools', {
+  type: 'array of tools',
+  schema: { type: 'array', items: { $ref: '#/components/schemas/MessagesTool' } },
+  feature: 'tools',
+  bounds: `at most ${MAX_TOOLS} that the model gets, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
+  description:
+    'Tools that the model may call: `{"name","description","input_schema"}`. Tools with another `type` than `custom` are ignored with a note.',
+});
 
-export const toolChoice = structured(
-  'tool_choice',
-  'object',
-  { $ref: '#/components/schemas/MessagesToolChoice' },
-  {
-    feature: 'toolChoice',
-    bounds: 'of the type `auto`, `any`, `tool` or `none`',
-    default: '`{"type":"auto"}`',
-    description:
-      'Which tools the model calls. `any`: at least one. `tool`: the one with this `name`. `disable_parallel_tool_use`: a response has at most one call.',
-  },
-);
+const toolChoice = structured('tool_choice', {
+  type: 'object',
+  schema: { $ref: '#/components/schemas/MessagesToolChoice' },
+  feature: 'toolChoice',
+  bounds: 'of the type `auto`, `any`, `tool` or `none`',
+  default: '`{"type":"auto"}`',
+  description:
+    'Which tools the model calls. `any`: at least one. `tool`: the one with this `name`. `disable_parallel_tool_use`: a response has at most one call.',
+});
 
-export const thinking = structured(
-  'thinking',
-  'object',
-  { type: 'object' },
-  { description: 'Options for reasoning models.' },
-);
+export const thinking = structured('thinking', {
+  schema: { type: 'object' },
+  description: 'Options for reasoning models.',
+});
 
 const THINKING_TYPES = ['enabled', 'adaptive', 'disabled'] as const;
 
@@ -108,22 +91,17 @@ export const thinkingBudget = number('thinking.budget_tokens', { type: 'integer'
     'With `enabled`, and without `output_config.effort`: up to 4,096 is the effort `low`, up to 16,384 `medium`, above `high`.',
 });
 
-export const thinkingDisplay = structured(
-  'thinking.display',
-  'string',
-  {},
-  {
-    default: '`"summarized"`',
-    description: '`omitted`: only the signature is sent. Otherwise, all thinking is.',
-  },
-);
+export const thinkingDisplay = structured('thinking.display', {
+  type: 'string',
+  schema: {},
+  default: '`"summarized"`',
+  description: '`omitted`: only the signature is sent. Otherwise, all thinking is.',
+});
 
-export const outputConfig = structured(
-  'output_config',
-  'object',
-  { type: 'object' },
-  { description: 'Options for the output.' },
-);
+export const outputConfig = structured('output_config', {
+  schema: { type: 'object' },
+  description: 'Options for the output.',
+});
 
 export const effort = choice('output_config.effort', REASONING_EFFORTS, {
   feature: 'reasoningEffort',
@@ -131,23 +109,17 @@ export const effort = choice('output_config.effort', REASONING_EFFORTS, {
   description: 'How long a reasoning model thinks. Models without this setting ignore it.',
 });
 
-export const format = structured(
-  'output_config.format',
-  'object',
-  { type: 'object' },
-  {
-    feature: 'chatFormat',
-    default: 'text',
-    description: '`{"type":"json_schema","schema"}`, with a schema that uses only supported keywords.',
-  },
-);
+const format = structured('output_config.format', {
+  schema: { type: 'object' },
+  feature: 'chatFormat',
+  default: 'text',
+  description: '`{"type":"json_schema","schema"}`, with a schema that uses only supported keywords.',
+});
 
-export const metadata = structured(
-  'metadata',
-  'object',
-  { type: 'object' },
-  { description: 'Information about the request.' },
-);
+export const metadata = structured('metadata', {
+  schema: { type: 'object' },
+  description: 'Information about the request.',
+});
 
 export const userId = string('metadata.user_id', { minLength: 0, maxLength: 1024 }, null, {
   description: chat.user.description,

@@ -2,20 +2,13 @@ import { ServiceError } from '../../core/errors.ts';
 import type { Message } from '../../core/generation.ts';
 import type { Notes } from '../../core/notes.ts';
 import { ChatHistory } from '../chat-history.ts';
-import {
-  Element,
-  readContent,
-  readElement,
-  reader,
-  type ElementTable,
-  type ElementReader,
-} from '../elements.ts';
+import type { Element } from '../element.ts';
+import { readContent, readElement, reader, type ElementTable, type ElementReader } from '../elements.ts';
 import { Content, imageOfOther, readImageData, readImageUrl, textOnly } from '../images.ts';
 import { idList, parseCalledName, parseCallId } from '../openai/messages.ts';
 import type { RequestBody } from '../request-body.ts';
 import {
   asObject,
-  asString,
   checkWellFormed,
   displayName,
   jsonObject,
@@ -46,10 +39,9 @@ export function parseMessages(
   const into: Conversation = { history, sealer, loadedTools: new Set() };
   const system = body.raw(fields.system);
   if (system !== null) addSystem(system, 'system', notes, into);
-  const list = body.raw(fields.messages);
-  if (!Array.isArray(list)) throw wrongType('messages', 'an array', list);
+  const list = body.elements('messages');
   if (list.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
-  list.forEach((message, index) => addMessage(new Element(message, `messages[${index}]`, notes), into));
+  for (const message of list) addMessage(message, into);
   if (!endsAnywhere) refusePrefill(history, `messages[${list.length - 1}]`);
   return { messages: history.messagesOrEmpty(), loadedTools: into.loadedTools };
 }
@@ -158,8 +150,8 @@ function refuseImage({ path }: Element): never {
 }
 
 function addCall(block: Element, { history }: Conversation): void {
-  const id = parseCallId(block.get('id'), block.at('id'));
-  const name = modelName(parseCalledName(block.get('name'), block.at('name')));
+  const id = parseCallId(block, 'id');
+  const name = modelName(parseCalledName(block, 'name'));
   const input = asObject(block.required('input'), block.at('input'));
   checkWellFormed(input, block.at('input'));
   if (!history.addCall({ id, name, arguments: JSON.stringify(input) }))
@@ -219,16 +211,14 @@ function addUnlessBilling(text: string, content: Content, path: string, notes: N
 }
 
 function addReference(block: Element, content: BlockContent): void {
-  const tool = parseCalledName(block.get('tool_name'), block.at('tool_name'));
+  const tool = parseCalledName(block, 'tool_name');
   content.into.loadedTools.add(tool);
   content.addText(`Loaded the tool ${modelName(tool)}.`);
 }
 
 function addResult(block: Element, content: BlockContent): void {
-  const id = parseCallId(block.get('tool_use_id'), block.at('tool_use_id'));
-  const isError = block.get('is_error');
-  if (isError !== null && typeof isError !== 'boolean')
-    throw wrongType(block.at('is_error'), 'a boolean', isError);
+  const id = parseCallId(block, 'tool_use_id');
+  const isError = block.boolean('is_error');
   const { into } = content;
   const result = block.get('content') ?? '';
   const parts = readContent(result, block.at('content'), block.notes, RESULT_BLOCKS, new BlockContent(into));
@@ -288,13 +278,11 @@ function addImage(block: Element, content: Content): void {
 
 function readImage(source: Element): ReturnType<typeof readImageUrl> {
   switch (source.type) {
-    case 'base64': {
-      const [type, data] = [source.required('media_type'), source.required('data')];
-      asString(type, source.at('media_type'));
-      return readImageData(data, source.at('data'));
-    }
+    case 'base64':
+      source.text('media_type');
+      return readImageData(source, 'data');
     case 'url':
-      return readImageUrl(source.required('url'), source.at('url'));
+      return readImageUrl(source, 'url');
     case 'file':
       throw unsupported(source.at('type'), 'refers to a file, and files are not stored; use `base64`');
     default:

@@ -1,17 +1,11 @@
 import type { Protocol } from '../../core/protocol.ts';
 import { errorBody, errorFrame, statusOf } from './errors.ts';
+import { paramsOf } from '../field.ts';
 import { MESSAGES_FIELDS } from './fields.ts';
 import { responseHeaders } from './headers.ts';
 import { describeMessages } from './openapi.ts';
 import { noteLimit, parseMessagesRequest } from './request.ts';
 import { MessageWriter } from './response.ts';
-
-/** The paths of the fields by the features that they ask for. */
-const FIELD_OF: ReadonlyMap<string | null, string> = new Map([
-  ...MESSAGES_FIELDS.map(({ feature, path }) => [feature, path] as const),
-  ['strictTools', 'tools'],
-  ['singleCalls', 'tool_choice.disable_parallel_tool_use'],
-]);
 
 /** Anthropic's Messages API. */
 export const MESSAGES: Protocol = {
@@ -29,7 +23,10 @@ export const MESSAGES: Protocol = {
       stream: (requestId) => new MessageWriter(request, requestId, true),
     };
   },
-  paramOf: (feature) => FIELD_OF.get(feature) ?? feature,
+  paramOf: paramsOf(MESSAGES_FIELDS, {
+    strictTools: 'tools',
+    singleCalls: 'tool_choice.disable_parallel_tool_use',
+  }),
   headers: responseHeaders,
   errorStatus: ({ status }) => statusOf(status),
   errorBody,

@@ -5,18 +5,11 @@ import {
   type ReasoningEffort,
   type ResponseFormat,
 } from '../../core/generation.ts';
-import { checkJsonSchema, reducedSchema } from '../../json/json-schema.ts';
+import type { Element } from '../element.ts';
 import { RequestBody } from '../request-body.ts';
-import { clampTokens, parseSampling, parseStop } from '../openai/request.ts';
+import { clampTokens, parseSampling, parseStop, parseStrictSchema } from '../openai/request.ts';
 import { parseTemplateVariables } from '../openai/tools.ts';
-import {
-  asObject,
-  missing,
-  noteUnknown,
-  unsupported,
-  wrongValue,
-  type JsonObject,
-} from '../../json/values.ts';
+import { unsupported, wrongValue, type JsonObject } from '../../json/values.ts';
 import type { ParseOptions } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
 import { parseMessages } from './messages.ts';
@@ -46,7 +39,7 @@ export function parseMessagesRequest(
     throw unsupported('thread', 'is not supported, because nothing is stored; send all messages');
   const body = new RequestBody(object, fields.MESSAGES_FIELDS, notes);
   const output = body.nested(fields.outputConfig);
-  const thinking = body.has(fields.thinking) ? body.nested(fields.thinking) : null;
+  const thinking = body.isSet(fields.thinking) ? body.nested(fields.thinking) : null;
   const conversation = parseMessages(body, sealer, isCount);
   const tooling = parseTooling(body, conversation.loadedTools);
   const { tools, toolChoice, parallelToolCalls } = tooling;
@@ -59,7 +52,7 @@ export function parseMessagesRequest(
     stop: parseStop(body.raw(fields.stopSequences), fields.stopSequences.path, fields.MAX_STOP_SEQUENCES),
     choices: 1,
     logprobs: null,
-    responseFormat: parseFormat(output),
+    responseFormat: parseFormat(output.optional('format')),
     stream: body.read(fields.stream),
     includeUsage: null,
     tokenIds: false,
@@ -109,16 +102,9 @@ const BUDGETS: readonly (readonly [most: number, ReasoningEffort])[] = [
 
 const FORMAT_FIELDS = new Set(['type', 'schema']);
 
-function parseFormat(output: RequestBody): ResponseFormat {
-  const { path } = fields.format;
-  const value = output.raw(fields.format);
-  if (value === null) return { type: 'text' };
-  const format = asObject(value, path);
-  noteUnknown(format, FORMAT_FIELDS, output.notes, `${path}.`);
-  const { type = null, schema = null } = format;
-  if (type !== 'json_schema') throw wrongValue(`${path}.type`, '`json_schema`');
-  if (schema === null) throw missing(`${path}.schema`);
-  const at = `${path}.schema`;
-  const checked = checkJsonSchema(reducedSchema(schema, at, output.notes, true), at);
-  return { type: 'json_schema', name: 'output', schema: checked, strict: true };
+function parseFormat(format: Element | null): ResponseFormat {
+  if (format === null) return { type: 'text' };
+  format.noteUnknown(FORMAT_FIELDS);
+  if (format.get('type') !== 'json_schema') throw wrongValue(format.at('type'), '`json_schema`');
+  return { type: 'json_schema', name: 'output', schema: parseStrictSchema(format), strict: true };
 }

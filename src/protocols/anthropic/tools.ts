@@ -1,19 +1,9 @@
 import { ServiceError } from '../../core/errors.ts';
 import type { Tool, ToolChoice } from '../../core/generation.ts';
-import type { RequestBody } from '../request-body.ts';
+import type { Element } from '../element.ts';
 import { parseFunction, shortName } from '../openai/tools.ts';
 import { toolElements, ToolList, type Tooling } from '../tooling.ts';
-import {
-  asObject,
-  asString,
-  displayName,
-  missing,
-  noteUnknown,
-  wrongType,
-  wrongValue,
-  type JsonObject,
-} from '../../json/values.ts';
-import * as fields from './fields.ts';
+import { displayName, wrongValue } from '../../json/values.ts';
 
 /** The names of tools in Anthropic's API, which can be longer than those of functions. */
 const NAME = /^[A-Za-z0-9_-]{1,128}$/;
@@ -27,25 +17,21 @@ export function modelName(name: string): string {
  * Parses `tools` and `tool_choice`. Deferred tools are left out, except those in `loaded` and the one that the choice names.
  * The caller knows tools by their names. Throws a 400 with the path of the field.
  */
-export function parseTooling(body: RequestBody, loaded: ReadonlySet<string>): Tooling<string> {
-  const elements = toolElements(body.raw(fields.tools), 'tools');
+export function parseTooling(body: Element, loaded: ReadonlySet<string>): Tooling<string> {
   const { choice, parallelToolCalls } = parseChoice(body);
   const list = new ToolList<string>();
-  for (const [index, element] of elements.entries()) {
-    const path = `tools[${index}]`;
-    const object = asObject(element, path);
-    const { type = null } = object;
-    if (type !== null && type !== 'custom') {
-      if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
-      body.notes.add(path, `ignored (${displayName(type)})`);
+  for (const tool of toolElements(body)) {
+    const type = tool.get('type') === null ? 'custom' : tool.type;
+    if (type !== 'custom') {
+      body.notes.add(tool.path, `ignored (${displayName(type)})`);
       continue;
     }
-    noteUnknown(object, TOOL_FIELDS, body.notes, `${path}.`);
-    const name = nameOf(object, `${path}.name`);
-    const tool = parseFunction({ ...object, name: modelName(name) }, path, body.notes, 'input_schema');
-    list.name(tool.name, name, `${path}.name`);
-    if (isDeferred(object, path) && !loaded.has(name) && choice.name !== name) continue;
-    list.add(tool, `${path}.input_schema`, 'tools, besides those with `defer_loading`');
+    tool.noteUnknown(TOOL_FIELDS);
+    const name = nameOf(tool);
+    const parsed = parseFunction(tool, modelName(name), 'input_schema');
+    list.name(parsed.name, name, tool.at('name'));
+    if (tool.boolean('defer_loading') === true && !loaded.has(name) && choice.name !== name) continue;
+    list.add(parsed, tool.at('input_schema'), 'tools, besides those with `defer_loading`');
   }
   return list.tooling(
     body.notes,
@@ -68,17 +54,10 @@ const TOOL_FIELDS = new Set([
   'allowed_callers',
 ]);
 
-function nameOf({ name = null }: JsonObject, path: string): string {
-  if (name === null) throw missing(path);
-  const text = asString(name, path);
-  if (!NAME.test(text)) throw wrongValue(path, '1 to 128 letters, digits, "_" or "-"');
-  return text;
-}
-
-function isDeferred({ defer_loading: deferred = null }: JsonObject, path: string): boolean {
-  if (deferred !== null && typeof deferred !== 'boolean')
-    throw wrongType(`${path}.defer_loading`, 'a boolean', deferred);
-  return deferred === true;
+function nameOf(element: Element): string {
+  const name = element.text('name');
+  if (!NAME.test(name)) throw wrongValue(element.at('name'), '1 to 128 letters, digits, "_" or "-"');
+  return name;
 }
 
 const TYPES = ['auto', 'any', 'tool', 'none'] as const;
@@ -90,18 +69,14 @@ interface Choice {
   name: string | null;
 }
 
-function parseChoice(body: RequestBody): { choice: Choice; parallelToolCalls: boolean } {
-  const value = body.raw(fields.toolChoice);
-  if (value === null) return { choice: { type: 'auto', name: null }, parallelToolCalls: true };
-  const object = asObject(value, 'tool_choice');
-  noteUnknown(object, CHOICE_FIELDS, body.notes, 'tool_choice.');
-  const { disable_parallel_tool_use: single = null } = object;
-  const type = TYPES.find((one) => one === object['type']);
+function parseChoice(body: Element): { choice: Choice; parallelToolCalls: boolean } {
+  const object = body.optional('tool_choice');
+  if (object === null) return { choice: { type: 'auto', name: null }, parallelToolCalls: true };
+  object.noteUnknown(CHOICE_FIELDS);
+  const type = TYPES.find((one) => one === object.get('type'));
   if (type === undefined) throw wrongValue('tool_choice.type', `one of ${TYPES.join(', ')}`);
-  if (single !== null && typeof single !== 'boolean')
-    throw wrongType('tool_choice.disable_parallel_tool_use', 'a boolean', single);
-  const name = type === 'tool' ? nameOf(object, 'tool_choice.name') : null;
-  return { choice: { type, name }, parallelToolCalls: single !== true };
+  const parallelToolCalls = object.boolean('disable_parallel_tool_use') !== true;
+  return { choice: { type, name: type === 'tool' ? nameOf(object) : null }, parallelToolCalls };
 }
 
 function toolChoiceOf({ type, name }: Choice, tools: readonly Tool[]): ToolChoice {

@@ -21,18 +21,15 @@ const tokens = { type: 'array', minItems: 1, items: { type: 'integer', minimum: 
 const listOf = (items: typeof text | typeof tokens) =>
   ({ type: 'array', minItems: 1, maxItems: MAX_INPUTS, items }) as const;
 
-export const input = structured(
-  'input',
-  'string or array',
-  { oneOf: [text, listOf(text), tokens, listOf(tokens)] },
-  {
-    kinds: EMBEDDING,
-    required: true,
-    bounds: `1 to ${MAX_INPUTS} inputs, none empty`,
-    description:
-      "A text, an array of texts, an array of token IDs, or an array of such arrays. Each input must fit into the model's context; none is truncated.",
-  },
-);
+export const input = structured('input', {
+  type: 'string or array',
+  schema: { oneOf: [text, listOf(text), tokens, listOf(tokens)] },
+  kinds: EMBEDDING,
+  required: true,
+  bounds: `1 to ${MAX_INPUTS} inputs, none empty`,
+  description:
+    "A text, an array of texts, an array of token IDs, or an array of such arrays. Each input must fit into the model's context; none is truncated.",
+});
 
 export const encodingFormat = choice('encoding_format', ['float', 'base64'], {
   kinds: EMBEDDING,

@@ -36,24 +36,21 @@ export const model = string('model', { minLength: 1, maxLength: 256 }, null, {
     'Model ID, as listed by `GET /v1/models`, or what follows the slash in it if only one model has that name.',
 });
 
-export const prompt = structured(
-  'prompt',
-  'string or array of strings',
-  {
+export const prompt = structured('prompt', {
+  type: 'string or array of strings',
+  schema: {
     oneOf: [
       { type: 'string', minLength: 1 },
       { type: 'array', minItems: 1, items: { type: 'string', minLength: 1 } },
     ],
   },
-  {
-    kinds: TEXT,
-    required: true,
-    feature: 'severalPrompts',
-    bounds: 'not empty; number of prompts × `n` is at most `limits.choices`',
-    description:
-      'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. Some engines support only one prompt.',
-  },
-);
+  kinds: TEXT,
+  required: true,
+  feature: 'severalPrompts',
+  bounds: 'not empty; number of prompts × `n` is at most `limits.choices`',
+  description:
+    'One or more texts to complete, with `n` choices each. Arrays of token IDs are not supported. Some engines support only one prompt.',
+});
 
 export const maxTokens = number('max_tokens', { type: 'integer', minimum: 1 }, null, {
   default: 'limit of the model, its context length and what is left of calendar limits',
@@ -85,27 +82,22 @@ export const SAMPLING_FIELDS = Object.fromEntries(
 
 const BIAS = { type: 'number', minimum: -100, maximum: 100 } as const satisfies FieldSchema;
 
-export const logitBias = structured(
-  'logit_bias',
-  'object',
-  {
+export const logitBias = structured('logit_bias', {
+  schema: {
     type: 'object',
     maxProperties: MAX_BIASED_TOKENS,
     propertyNames: { pattern: TOKEN_ID.source },
     additionalProperties: BIAS,
   },
-  {
-    feature: 'logitBias',
-    bounds: `at most ${MAX_BIASED_TOKENS} token IDs, each -100 to 100`,
-    default: 'none',
-    description: 'Maps token IDs, as strings, to values that are added to their logits.',
-  },
-);
+  feature: 'logitBias',
+  bounds: `at most ${MAX_BIASED_TOKENS} token IDs, each -100 to 100`,
+  default: 'none',
+  description: 'Maps token IDs, as strings, to values that are added to their logits.',
+});
 
-export const stop = structured(
-  'stop',
-  'string or array of strings',
-  {
+export const stop = structured('stop', {
+  type: 'string or array of strings',
+  schema: {
     oneOf: [
       { type: 'string', minLength: 1, maxLength: MAX_STOP_LENGTH },
       {
@@ -115,12 +107,10 @@ export const stop = structured(
       },
     ],
   },
-  {
-    bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${MAX_STOP_LENGTH} characters`,
-    default: 'none',
-    description: 'Sequences that end the text. They are not included in it.',
-  },
-);
+  bounds: `at most ${MAX_STOP_SEQUENCES}, each 1 to ${MAX_STOP_LENGTH} characters`,
+  default: 'none',
+  description: 'Sequences that end the text. They are not included in it.',
+});
 
 export const choices = number('n', { type: 'integer', minimum: 1, maximum: 128 }, 1, {
   feature: 'choices',
@@ -160,30 +150,30 @@ const FORMATS: Pick<FieldOptions, 'default' | 'description'> = {
     'Format of the text: `text`, `json_object`, or `json_schema`. With `strict`, its schema has only supported keywords and is always followed; without, it may have any keyword, or be absent.',
 };
 
-export const chatResponseFormat = structured(
-  'response_format',
-  'object',
-  { $ref: '#/components/schemas/ResponseFormat' },
-  { ...FORMATS, kinds: CHAT, feature: 'chatFormat' },
-);
+const chatResponseFormat = structured('response_format', {
+  type: 'object',
+  schema: { $ref: '#/components/schemas/ResponseFormat' },
+  ...FORMATS,
+  kinds: CHAT,
+  feature: 'chatFormat',
+});
 
-export const textResponseFormat = structured(
-  'response_format',
-  'object',
-  { $ref: '#/components/schemas/ResponseFormat' },
-  { ...FORMATS, kinds: TEXT, feature: 'textFormat' },
-);
+const textResponseFormat = structured('response_format', {
+  type: 'object',
+  schema: { $ref: '#/components/schemas/ResponseFormat' },
+  ...FORMATS,
+  kinds: TEXT,
+  feature: 'textFormat',
+});
 
 export const stream = boolean('stream', false, {
   description: 'Whether to stream the response as server-sent events.',
 });
 
-export const streamOptions = structured(
-  'stream_options',
-  'object',
-  { type: 'object' },
-  { description: 'Options for streaming. Ignored without `stream`.' },
-);
+export const streamOptions = structured('stream_options', {
+  schema: { type: 'object' },
+  description: 'Options for streaming. Ignored without `stream`.',
+});
 
 export const includeUsage = boolean('stream_options.include_usage', null, {
   description:
@@ -228,72 +218,59 @@ export const RESERVED_VARIABLES = [
   'strftime_now',
 ] as const;
 
-export const messages = structured(
-  'messages',
-  'array of messages',
-  { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/RequestMessage' } },
-  {
-    kinds: CHAT,
-    required: true,
-    bounds: 'at least 1',
-    description:
-      'The messages of the conversation, in order. Assistant messages can be sent back unchanged. System messages without text have no effect.',
-  },
-);
+const messages = structured('messages', {
+  type: 'array of messages',
+  schema: { type: 'array', minItems: 1, items: { $ref: '#/components/schemas/RequestMessage' } },
+  kinds: CHAT,
+  required: true,
+  bounds: 'at least 1',
+  description:
+    'The messages of the conversation, in order. Assistant messages can be sent back unchanged. System messages without text have no effect.',
+});
 
-export const messageRole = structured(
-  'messages[].role',
-  'string',
-  { type: 'string', enum: ['system', 'developer', 'user', 'assistant', 'tool'] },
-  {
-    kinds: CHAT,
-    required: true,
-    bounds: '`system`, `developer`, `user`, `assistant` or `tool`',
-    description:
-      'Author of the message. `developer` is treated as `system`. A message with the role `tool` is the result of a tool call.',
-  },
-);
+export const messageRole = structured('messages[].role', {
+  schema: { type: 'string', enum: ['system', 'developer', 'user', 'assistant', 'tool'] },
+  kinds: CHAT,
+  required: true,
+  bounds: '`system`, `developer`, `user`, `assistant` or `tool`',
+  description:
+    'Author of the message. `developer` is treated as `system`. A message with the role `tool` is the result of a tool call.',
+});
 
-export const messageContent = structured(
-  'messages[].content',
-  'string or array of parts',
-  {
+const messageContent = structured('messages[].content', {
+  type: 'string or array of parts',
+  schema: {
     oneOf: [{ type: 'string' }, { type: 'array', items: { $ref: '#/components/schemas/ContentPart' } }],
   },
-  {
-    kinds: CHAT,
-    default: 'required for the roles `system` and `user`',
-    description:
-      'Text of the message, or parts of the types `text`, `image_url` and `refusal`; other types are refused. Texts are joined without a separator. May be null in messages of the roles `assistant` and `tool`.',
-  },
-);
+  kinds: CHAT,
+  default: 'required for the roles `system` and `user`',
+  description:
+    'Text of the message, or parts of the types `text`, `image_url` and `refusal`; other types are refused. Texts are joined without a separator. May be null in messages of the roles `assistant` and `tool`.',
+});
 
-export const messageImage = structured(
-  'messages[].content[].image_url',
-  'object',
-  { type: 'object' },
-  {
-    kinds: CHAT,
-    default: 'required in a part of this type',
-    feature: 'images',
-    bounds: 'a data URI, or an `https` URL if the model takes URLs',
-    description:
-      'An image of a user message or of the result of a tool: `{"url","detail"}`, in a part of the type `image_url`. PNG, JPEG, GIF or WebP.',
-  },
-);
+export const messageImage = structured('messages[].content[].image_url', {
+  schema: { type: 'object' },
+  kinds: CHAT,
+  default: 'required in a part of this type',
+  feature: 'images',
+  bounds: 'a data URI, or an `https` URL if the model takes URLs',
+  description:
+    'An image of a user message or of the result of a tool: `{"url","detail"}`, in a part of the type `image_url`. PNG, JPEG, GIF or WebP.',
+});
 
-export const messageToolCalls = structured(
-  'messages[].tool_calls',
-  'array of tool calls',
-  { type: 'array', maxItems: MAX_TOOL_CALLS, items: { $ref: '#/components/schemas/RequestToolCall' } },
-  {
-    kinds: CHAT,
-    feature: 'earlierCalls',
-    bounds: `at most ${MAX_TOOL_CALLS}, with unique IDs`,
-    description:
-      'Calls of an assistant message, as in the response. The next messages must contain their results: one message of role `tool` per call. `arguments` is the JSON text of an object; an empty string is the same as `{}`, and any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
+const messageToolCalls = structured('messages[].tool_calls', {
+  type: 'array of tool calls',
+  schema: {
+    type: 'array',
+    maxItems: MAX_TOOL_CALLS,
+    items: { $ref: '#/components/schemas/RequestToolCall' },
   },
-);
+  kinds: CHAT,
+  feature: 'earlierCalls',
+  bounds: `at most ${MAX_TOOL_CALLS}, with unique IDs`,
+  description:
+    'Calls of an assistant message, as in the response. The next messages must contain their results: one message of role `tool` per call. `arguments` is the JSON text of an object; an empty string is the same as `{}`, and any other text is sent to the model as `{"INVALID_JSON":"…"}`.',
+});
 
 export const messageToolCallId = string(
   'messages[].tool_call_id',
@@ -306,47 +283,35 @@ export const messageToolCallId = string(
   },
 );
 
-export const messageReasoningContent = structured(
-  'messages[].reasoning_content',
-  'string',
-  { type: 'string' },
-  {
-    kinds: CHAT,
-    description:
-      'Reasoning of an earlier response. Sent to models whose chat template uses it; most ignore the reasoning of earlier turns.',
-  },
-);
+const messageReasoningContent = structured('messages[].reasoning_content', {
+  schema: { type: 'string' },
+  kinds: CHAT,
+  description:
+    'Reasoning of an earlier response. Sent to models whose chat template uses it; most ignore the reasoning of earlier turns.',
+});
 
-export const messageRefusal = structured(
-  'messages[].refusal',
-  'string',
-  { type: 'string' },
-  {
-    kinds: CHAT,
-    description:
-      'Text of an assistant message that another service returned instead of `content`. Responses of Sluice have none.',
-  },
-);
+const messageRefusal = structured('messages[].refusal', {
+  schema: { type: 'string' },
+  kinds: CHAT,
+  description:
+    'Text of an assistant message that another service returned instead of `content`. Responses of Sluice have none.',
+});
 
-export const messageReasoning = structured(
-  'messages[].reasoning',
-  'string',
-  { type: 'string' },
-  { kinds: CHAT, description: 'Alias of `reasoning_content`. Ignored if both are set.' },
-);
+const messageReasoning = structured('messages[].reasoning', {
+  schema: { type: 'string' },
+  kinds: CHAT,
+  description: 'Alias of `reasoning_content`. Ignored if both are set.',
+});
 
-export const tools = structured(
-  'tools',
-  'array of functions',
-  { type: 'array', maxItems: MAX_TOOLS, items: { $ref: '#/components/schemas/Tool' } },
-  {
-    kinds: CHAT,
-    feature: 'tools',
-    bounds: `at most ${MAX_TOOLS} with unique names, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
-    description:
-      'Functions that the model may call: `{"type":"function","function":{"name","description","parameters"}}`. `parameters` is a JSON Schema of the arguments. Tools of other types are ignored with a note.',
-  },
-);
+const tools = structured('tools', {
+  type: 'array of functions',
+  schema: { type: 'array', maxItems: MAX_TOOLS, items: { $ref: '#/components/schemas/Tool' } },
+  kinds: CHAT,
+  feature: 'tools',
+  bounds: `at most ${MAX_TOOLS} with unique names, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
+  description:
+    'Functions that the model may call: `{"type":"function","function":{"name","description","parameters"}}`. `parameters` is a JSON Schema of the arguments. Tools of other types are ignored with a note.',
+});
 
 export const toolStrict = boolean('tools[].function.strict', false, {
   kinds: CHAT,
@@ -355,19 +320,16 @@ export const toolStrict = boolean('tools[].function.strict', false, {
     'If true, arguments always satisfy the schema, which must have the type `object` and only supported keywords. If false, the schema may have any keyword, and the engine follows it only if it can.',
 });
 
-export const toolChoice = structured(
-  'tool_choice',
-  'string or object',
-  { $ref: '#/components/schemas/ToolChoice' },
-  {
-    kinds: CHAT,
-    feature: 'toolChoice',
-    bounds: '`none`, `auto`, `required`, a function, or `allowed_tools`',
-    default: '`"auto"`',
-    description:
-      'Which functions the model calls. `none`: no function. `auto`: the model decides. `required`: at least one. `{"type":"function","function":{"name"}}`: this one. `{"type":"allowed_tools","allowed_tools":{"mode","tools"}}`: only these, with the mode `auto` or `required`.',
-  },
-);
+const toolChoice = structured('tool_choice', {
+  type: 'string or object',
+  schema: { $ref: '#/components/schemas/ToolChoice' },
+  kinds: CHAT,
+  feature: 'toolChoice',
+  bounds: '`none`, `auto`, `required`, a function, or `allowed_tools`',
+  default: '`"auto"`',
+  description:
+    'Which functions the model calls. `none`: no function. `auto`: the model decides. `required`: at least one. `{"type":"function","function":{"name"}}`: this one. `{"type":"allowed_tools","allowed_tools":{"mode","tools"}}`: only these, with the mode `auto` or `required`.',
+});
 
 export const parallelToolCalls = boolean('parallel_tool_calls', true, {
   kinds: CHAT,
@@ -383,23 +345,19 @@ export const reasoningEffort = choice('reasoning_effort', REASONING_EFFORTS, {
     'How long a reasoning model thinks; `none` turns reasoning off. Models without this setting ignore it.',
 });
 
-export const templateVariables = structured(
-  'chat_template_kwargs',
-  'object',
-  {
+export const templateVariables = structured('chat_template_kwargs', {
+  schema: {
     type: 'object',
     maxProperties: MAX_TEMPLATE_VARIABLES,
     propertyNames: { pattern: TEMPLATE_VARIABLE.source, not: { enum: RESERVED_VARIABLES } },
   },
-  {
-    kinds: CHAT,
-    feature: 'templateVariables',
-    bounds: `at most ${MAX_TEMPLATE_VARIABLES} variables and ${MAX_TEMPLATE_CHARACTERS} characters of JSON`,
-    default: 'none',
-    description:
-      "Variables for the model's chat template, such as `enable_thinking`. Variables that the service sets, such as `messages`, are refused.",
-  },
-);
+  kinds: CHAT,
+  feature: 'templateVariables',
+  bounds: `at most ${MAX_TEMPLATE_VARIABLES} variables and ${MAX_TEMPLATE_CHARACTERS} characters of JSON`,
+  default: 'none',
+  description:
+    "Variables for the model's chat template, such as `enable_thinking`. Variables that the service sets, such as `messages`, are refused.",
+});
 
 // Fields without effect and fields that are refused.
 

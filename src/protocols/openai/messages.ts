@@ -1,22 +1,19 @@
 import { ServiceError } from '../../core/errors.ts';
 import { MAX_TOOL_CALLS, type Message, type Role, type ToolCall } from '../../core/generation.ts';
-import type { Field } from '../field.ts';
 import * as fields from './fields.ts';
 import { ChatHistory } from '../chat-history.ts';
-import { partTables, readContent, reader, type Element } from '../elements.ts';
+import type { Element } from '../element.ts';
+import { partTables, readContent, reader } from '../elements.ts';
 import { Content, readImageDetail, readImageUrl, textOnly } from '../images.ts';
 import { JsonBudget } from '../../json/json-body.ts';
 import type { Notes } from '../../core/notes.ts';
 import { RequestBody } from '../request-body.ts';
 import { functionOf } from './tools.ts';
 import {
-  asObject,
-  asString,
   isLongerThan,
   isWellFormed,
   jsonObject,
   missing,
-  noteUnknown,
   unsupported,
   wrongType,
   wrongValue,
@@ -24,12 +21,11 @@ import {
 
 /** Parses `messages`. Throws a 400 with the path of the field. */
 export function parseMessages(body: RequestBody): Message[] {
-  const value = body.raw(fields.messages);
-  if (!Array.isArray(value)) throw wrongType('messages', 'an array', value);
-  if (value.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
+  const list = body.list('messages');
+  if (list.length === 0) throw wrongValue('messages', 'an array with at least 1 message');
   const history = new ChatHistory();
   const budget = new JsonBudget();
-  for (const [index, message] of value.entries()) {
+  for (const [index, message] of list.entries()) {
     if (!addPlainMessage(history, message))
       addMessage(history, message, `messages[${index}]`, budget, body.notes);
   }
@@ -43,10 +39,18 @@ function addPlainMessage(history: ChatHistory, value: unknown): boolean {
   const { role, content } = message;
   if ((role !== 'user' && role !== 'system') || typeof content !== 'string') return false;
   if (Object.keys(message).length > 2 || !content.isWellFormed()) return false;
-  refusePending(history);
-  if (role === 'user') history.addUser({ text: content, images: [] });
-  else history.addSystem(content);
+  addPrompt(history, role, { text: content, images: NO_IMAGES });
   return true;
+}
+
+const NO_IMAGES: Content['images'] = [];
+
+type Prompt = Parameters<ChatHistory['addUser']>[0];
+
+function addPrompt(history: ChatHistory, role: 'system' | 'user', content: Prompt): void {
+  refusePending(history);
+  if (role === 'user') history.addUser(content);
+  else history.addSystem(textOnly(content));
 }
 
 function addMessage(
@@ -56,32 +60,29 @@ function addMessage(
   budget: JsonBudget,
   notes: Notes,
 ): void {
-  const object = asObject(value, path);
-  const message = new RequestBody(object, fields.FIELDS_OF.chat, notes, 'messages[].', `${path}.`);
-  const role = parseRole(message.raw(fields.messageRole), `${path}.role`);
-  const content = parseContent(message, role, `${path}.content`);
-  const calls = parseToolCalls(message.raw(fields.messageToolCalls), `${path}.tool_calls`, budget, notes);
+  const message = new RequestBody(value, fields.FIELDS_OF.chat, notes, path, 'messages[]');
+  const role = parseRole(message);
+  const content = parseContent(message, role);
+  const calls = parseToolCalls(message, budget);
   const toolCallId = message.read(fields.messageToolCallId);
-  const reasoning = parseReasoning(message, path);
-  const refusal = textOf(message, fields.messageRefusal, path);
+  const [preferred, alias] = [message.optionalText('reasoning_content'), message.optionalText('reasoning')];
+  const refusal = message.optionalText('refusal');
   if (role !== 'assistant' && calls.length > 0) {
     throw unsupported(`${path}.tool_calls`, 'is only supported in messages of the role `assistant`');
   }
   if (role !== 'tool' && toolCallId !== null) {
     throw unsupported(`${path}.tool_call_id`, 'is only supported in messages of the role `tool`');
   }
-  if (role !== 'tool') refusePending(history);
   switch (role) {
     case 'system':
-      history.addSystem(textOnly(content));
-      break;
     case 'user':
-      history.addUser(content);
+      addPrompt(history, role, content);
       break;
     case 'assistant': {
+      refusePending(history);
       const turn = history.begin(path);
       turn.texts.push(textOnly(content), refusal);
-      turn.reasoning.push(reasoning);
+      turn.reasoning.push(preferred || alias);
       for (const call of calls) history.addCall(call);
       break;
     }
@@ -116,9 +117,11 @@ const ROLES: ReadonlyMap<unknown, Role> = new Map<unknown, Role>([
   ['tool', 'tool'],
 ]);
 
-function parseRole(value: unknown, path: string): Role {
+function parseRole(message: RequestBody): Role {
+  const value = message.raw(fields.messageRole);
   const role = ROLES.get(value);
   if (role === undefined) {
+    const path = message.at('role');
     if (typeof value !== 'string') throw wrongType(path, 'a string', value);
     if (value === 'function') throw unsupported(path, 'does not support `function`; use `tool`');
     throw wrongValue(path, 'one of system, developer, user, assistant, tool');
@@ -127,10 +130,10 @@ function parseRole(value: unknown, path: string): Role {
 }
 
 /** The assistant can call tools instead of writing text, and tools can return nothing. */
-function parseContent(message: RequestBody, role: Role, path: string): Content {
-  const value = message.raw(fields.messageContent);
-  if (value === null && (role === 'system' || role === 'user')) throw missing(path);
-  return readContent(value ?? '', path, message.notes, PARTS_OF[role], new Content(''));
+function parseContent(message: RequestBody, role: Role): Content {
+  const isRequired = role === 'system' || role === 'user';
+  const value = isRequired ? message.required('content') : (message.get('content') ?? '');
+  return readContent(value, message.at('content'), message.notes, PARTS_OF[role], new Content(''));
 }
 
 /** The content in the parts of OpenAI's and other APIs, such as `input_audio`. */
@@ -159,8 +162,7 @@ const PARTS_OF = { system: PARTS.other, assistant: PARTS.other, user: PARTS.user
 function addImage(part: Element, content: Content): void {
   const image = part.element('image_url');
   image.noteUnknown(URL_FIELDS);
-  const url = readImageUrl(image.required('url'), image.at('url'));
-  content.addImage(url, readImageDetail(image.get('detail'), image.at('detail')));
+  content.addImage(readImageUrl(image, 'url'), readImageDetail(image));
 }
 
 function mediaOf({ type }: Element): string | undefined {
@@ -173,24 +175,15 @@ function partRefused(part: Element): ServiceError {
   return unsupported(part.at('type'), `must be \`text\` or \`image_url\`${reason}`);
 }
 
-function parseReasoning(message: RequestBody, path: string): string {
-  const content = textOf(message, fields.messageReasoningContent, path);
-  const alias = textOf(message, fields.messageReasoning, path);
-  return content || alias;
-}
-
-function textOf(message: RequestBody, field: Field, path: string): string {
-  return asString(message.raw(field) ?? '', `${path}.${field.name}`);
-}
-
-function parseToolCalls(value: unknown, path: string, budget: JsonBudget, notes: Notes): ToolCall[] {
-  if (value === null) return [];
-  if (!Array.isArray(value)) throw wrongType(path, 'an array', value);
-  if (value.length > MAX_TOOL_CALLS) throw wrongValue(path, `at most ${MAX_TOOL_CALLS} calls`);
+function parseToolCalls(message: Element, budget: JsonBudget): ToolCall[] {
+  if (message.get('tool_calls') === null) return [];
+  const elements = message.elements('tool_calls');
+  if (elements.length > MAX_TOOL_CALLS)
+    throw wrongValue(message.at('tool_calls'), `at most ${MAX_TOOL_CALLS} calls`);
   const ids = new Set<string>();
-  return value.map((element, index) => {
-    const call = parseToolCall(element, `${path}[${index}]`, budget, notes);
-    if (ids.has(call.id)) throw wrongValue(`${path}[${index}].id`, 'unique in the message');
+  return elements.map((element) => {
+    const call = parseToolCall(element, budget);
+    if (ids.has(call.id)) throw wrongValue(element.at('id'), 'unique in the message');
     ids.add(call.id);
     return call;
   });
@@ -204,40 +197,36 @@ const CALL_FIELDS = new Set(['id', 'type', 'function', 'index', 'extra_content',
 /** OpenAI's libraries add `parsed_arguments` to calls that they parsed. It has no effect. */
 const CALLED_FIELDS = new Set(['name', 'arguments', 'parsed_arguments']);
 
-function parseToolCall(value: unknown, path: string, budget: JsonBudget, notes: Notes): ToolCall {
-  const object = asObject(value, path);
-  const called = functionOf(object, path, notes, CALL_FIELDS);
-  noteUnknown(called, CALLED_FIELDS, notes, `${path}.function.`);
+function parseToolCall(call: Element, budget: JsonBudget): ToolCall {
+  const called = functionOf(call, CALL_FIELDS);
+  called.noteUnknown(CALLED_FIELDS);
   return {
-    id: parseCallId(object['id'] ?? null, `${path}.id`),
-    name: parseCalledName(called['name'] ?? null, `${path}.function.name`),
-    arguments: parseArguments(called['arguments'] ?? null, `${path}.function.arguments`, budget),
+    id: parseCallId(call, 'id'),
+    name: parseCalledName(called, 'name'),
+    arguments: parseArguments(called, budget),
   };
 }
 
-export function parseCallId(value: unknown, path: string): string {
-  if (value === null) throw missing(path);
-  return fields.messageToolCallId.read(value, path) ?? '';
+/** Parses the ID of a call in a field. */
+export function parseCallId(element: Element, name: string): string {
+  return fields.messageToolCallId.read(element.required(name), element.at(name)) ?? '';
 }
 
-/** A model can call a function by a name that functions cannot have, such as `fs.read`. */
-export function parseCalledName(value: unknown, path: string): string {
-  if (value === null) throw missing(path);
-  if (typeof value !== 'string') throw wrongType(path, 'a string', value);
-  const name = value.toWellFormed();
+/** Parses the name of a function that a model called, which functions may be unable to have, such as `fs.read`. */
+export function parseCalledName(element: Element, field: string): string {
+  const name = element.string(field).toWellFormed();
   if (name === '' || isLongerThan(name, fields.MAX_CALL_ID))
-    throw wrongValue(path, `1 to ${fields.MAX_CALL_ID} characters long`);
+    throw wrongValue(element.at(field), `1 to ${fields.MAX_CALL_ID} characters long`);
   return name;
 }
 
 /**
- * Returns the JSON text of an object. Any other text becomes a member of an object: responses can contain it, for
+ * Returns the JSON text of an object in `arguments`. Any other text becomes a member of an object: responses can contain it, for
  * example because a model's arguments were cut off, and servers and templates need an object. The budget bounds the
  * values of all calls of the request; text beyond it is not parsed.
  */
-export function parseArguments(value: unknown, path: string, budget: JsonBudget): string {
-  if (value === null) throw missing(path);
-  if (typeof value !== 'string') throw wrongType(path, 'a string', value);
+export function parseArguments(called: Element, budget: JsonBudget): string {
+  const value = called.string('arguments');
   // Servers return an empty text for functions without parameters.
   if (value === '') return '{}';
   const text = value.toWellFormed();

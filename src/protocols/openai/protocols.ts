@@ -1,9 +1,9 @@
-import type { Feature } from '../../core/features.ts';
-import type { CompletionKind } from '../../core/generation.ts';
+import type { CompletionKind, CompletionRequest } from '../../core/generation.ts';
 import type { Protocol } from '../../core/protocol.ts';
 import { errorBody } from '../../core/error-body.ts';
-import { FIELDS } from './fields.ts';
-import { parseRequest } from './request.ts';
+import { paramsOf } from '../field.ts';
+import { FIELDS_OF } from './fields.ts';
+import { parseChatRequest, parseTextRequest } from './request.ts';
 import { schemaPathOf } from './tools.ts';
 import { describeChat, describeText } from './openapi.ts';
 import { ResponseBuilder, responseIdentity, errorFrames, StreamFormatter } from './response.ts';
@@ -13,7 +13,7 @@ export const CHAT: Protocol = {
   id: 'chat',
   path: '/v1/chat/completions',
   describe: describeChat,
-  ...completions('chat'),
+  ...completions('chat', parseChatRequest),
 };
 
 /** OpenAI's text completions. */
@@ -21,22 +21,17 @@ export const TEXT: Protocol = {
   id: 'text',
   path: '/v1/completions',
   describe: describeText,
-  ...completions('text'),
+  ...completions('text', parseTextRequest),
 };
 
-/** The paths of the fields by the features that they ask for. */
-const FIELD_OF = { chat: fieldsByFeature('chat'), text: fieldsByFeature('text') };
-
-function fieldsByFeature(kind: CompletionKind): ReadonlyMap<Feature, string> {
-  const own = FIELDS.filter(({ kinds }) => kinds.includes(kind));
-  return new Map(own.flatMap(({ feature, path }) => (feature === null ? [] : [[feature, path] as const])));
-}
-
-function completions(kind: CompletionKind): Omit<Protocol, 'id' | 'path' | 'describe'> {
+function completions(
+  kind: CompletionKind,
+  parse: (...request: Parameters<Protocol['parse']>) => CompletionRequest,
+): Omit<Protocol, 'id' | 'path' | 'describe'> {
   return {
     kind,
     parse: (body, options) => {
-      const generation = parseRequest(kind, body, options);
+      const generation = parse(body, options);
       return {
         generation,
         schemaPath: (tool) =>
@@ -47,7 +42,7 @@ function completions(kind: CompletionKind): Omit<Protocol, 'id' | 'path' | 'desc
           new StreamFormatter(responseIdentity(kind, requestId, generation.model), generation),
       };
     },
-    paramOf: (feature) => FIELD_OF[kind].get(feature) ?? feature,
+    paramOf: paramsOf(FIELDS_OF[kind]),
     errorStatus: ({ status }) => status,
     errorBody,
     errorFrames: (error, usage) => errorFrames(kind, error, usage),

@@ -1,19 +1,11 @@
-import type {
-  CompletionKind,
-  CompletionRequest,
-  ChatRequest,
-  TextRequest,
-  ResponseFormat,
-} from '../../core/generation.ts';
+import type { ChatRequest, JsonSchema, TextRequest, ResponseFormat } from '../../core/generation.ts';
 import { SAMPLING_LIST, type Sampling, type SamplingNumber } from '../../core/sampling.ts';
 import { ServiceError } from '../../core/errors.ts';
-import type { Notes } from '../../core/notes.ts';
 import type { ParseOptions } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
-import { reasoningEffort, NAME } from './fields.ts';
 import { parseMessages } from './messages.ts';
 import { RequestBody } from '../request-body.ts';
-import { parseTemplateVariables, parseTooling } from './tools.ts';
+import { parseName, parseTemplateVariables, parseTooling } from './tools.ts';
 import {
   wrongValue,
   asString,
@@ -23,25 +15,9 @@ import {
   asObject,
   displayName,
   isLongerThan,
-  missing,
-  noteUnknown,
 } from '../../json/values.ts';
-import type { Field } from '../field.ts';
+import type { Element } from '../element.ts';
 import { checkJsonSchema, checkLooseSchema, reducedSchema } from '../../json/json-schema.ts';
-
-/** Parses the body of a request. Throws `ServiceError` with the field. */
-export function parseRequest(
-  kind: CompletionKind,
-  body: Record<string, unknown>,
-  options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
-): CompletionRequest {
-  switch (kind) {
-    case 'chat':
-      return parseChatRequest(body, options);
-    case 'text':
-      return parseTextRequest(body, options);
-  }
-}
 
 /**
  * Parses the body of `POST /v1/chat/completions`. Throws `missing_required_parameter`, `invalid_type`,
@@ -53,7 +29,7 @@ export function parseChatRequest(
 ): ChatRequest {
   refuseResponsesBody(object);
   const body = new RequestBody(object, fields.FIELDS_OF.chat, options.notes);
-  const shared = parseGenerationFields(body, 'chat', options);
+  const shared = parseGenerationFields(body, options);
   const maxTokens = body.read(fields.maxTokens);
   const messages = parseMessages(body);
   const longest = clampTokens(body.read(fields.maxCompletionTokens) ?? maxTokens);
@@ -69,7 +45,7 @@ export function parseChatRequest(
     tools,
     toolChoice,
     parallelToolCalls,
-    reasoningEffort: body.read(reasoningEffort),
+    reasoningEffort: body.read(fields.reasoningEffort),
     templateVariables: parseTemplateVariables(body),
   };
 }
@@ -98,7 +74,7 @@ export function parseTextRequest(
   options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): TextRequest {
   const body = new RequestBody(withoutNeutralBestOf(object), fields.FIELDS_OF.text, options.notes);
-  const shared = parseGenerationFields(body, 'text', options);
+  const shared = parseGenerationFields(body, options);
   const prompts = parsePrompts(body);
   if (prompts.length * shared.choices > options.maxChoices) {
     const expected = `an array of at most ${options.maxChoices} prompts, counting each \`n\` times`;
@@ -145,7 +121,6 @@ type GenerationFields = Omit<TextRequest, 'kind' | 'prompts' | 'echo' | 'maxToke
 /** Parses the fields that chat and text requests share. Throws a 400 with the path of the field. */
 function parseGenerationFields(
   body: RequestBody,
-  kind: CompletionKind,
   options: Pick<ParseOptions, 'maxChoices' | 'notes'>,
 ): GenerationFields {
   return {
@@ -153,7 +128,7 @@ function parseGenerationFields(
     sampling: parseSampling(body),
     stop: parseStop(body.raw(fields.stop)),
     choices: parseChoices(body, options.maxChoices),
-    responseFormat: parseResponseFormat(body, kind),
+    responseFormat: parseFormat(body.optional('response_format'), readNestedSchema),
     stream: body.read(fields.stream),
     includeUsage: body.nested(fields.streamOptions).read(fields.includeUsage),
     cacheScope: null,
@@ -173,7 +148,7 @@ export function parseSampling(body: RequestBody): Sampling {
   const explicit = new Set<SamplingNumber>();
   for (const [id, field] of SAMPLING_NUMBERS) {
     read[id] = body.read(field);
-    if (body.has(field)) explicit.add(id);
+    if (body.isSet(field)) explicit.add(id);
   }
   const numbers = read as Pick<Sampling, SamplingNumber>; // Each field has the type of its parameter.
   const { seed } = numbers;
@@ -233,66 +208,45 @@ function parseChoices(body: RequestBody, maxChoices: number): number {
   return choices;
 }
 
-function parseResponseFormat(body: RequestBody, kind: CompletionKind): ResponseFormat {
-  const field = RESPONSE_FORMATS[kind];
-  const value = body.raw(field);
-  if (value === null) return { type: 'text' };
-  const object = asObject(value, 'response_format');
-  const type = object['type'] ?? null;
-  if (type === null) throw missing('response_format.type');
-  if (typeof type !== 'string') throw wrongType('response_format.type', 'a string', type);
-  switch (type) {
-    case 'text':
-      noteUnknown(object, ONLY_TYPE, body.notes, 'response_format.');
-      return { type };
-    case 'json_object':
-      noteUnknown(object, ONLY_TYPE, body.notes, 'response_format.');
-      return { type };
-    case 'json_schema':
-      noteUnknown(object, WITH_SCHEMA, body.notes, 'response_format.');
-      return parseJsonSchemaFormat(object['json_schema'] ?? null, 'response_format.json_schema', body.notes);
-    default:
-      throw wrongValue('response_format.type', 'one of text, json_object, json_schema');
-  }
-}
-
-const RESPONSE_FORMATS: Readonly<Record<CompletionKind, Field>> = {
-  chat: fields.chatResponseFormat,
-  text: fields.textResponseFormat,
-};
+const FORMATS = ['text', 'json_object', 'json_schema'] as const;
 const ONLY_TYPE = new Set(['type']);
 const WITH_SCHEMA = new Set(['type', 'json_schema']);
 const SCHEMA_FIELDS = new Set(['name', 'description', 'schema', 'strict']);
+
+/** Parses the format of the text. `readSchema` reads one of the type `json_schema`. */
+export function parseFormat(
+  format: Element | null,
+  readSchema: (format: Element) => ResponseFormat,
+): ResponseFormat {
+  if (format === null) return { type: 'text' };
+  const type = format.oneOf('type', FORMATS);
+  if (type === 'json_schema') return readSchema(format);
+  format.noteUnknown(ONLY_TYPE);
+  return { type };
+}
+
+function readNestedSchema(format: Element): ResponseFormat {
+  format.noteUnknown(WITH_SCHEMA);
+  return parseJsonSchemaFormat(format.element('json_schema'), SCHEMA_FIELDS);
+}
 
 /**
  * Parses the name and the schema of a format. A schema that is not strict may have any keyword, and without one the text is
  * any JSON object. `known`: the fields that the object may have.
  */
-export function parseJsonSchemaFormat(
-  value: unknown,
-  path: string,
-  notes: Notes,
-  known: ReadonlySet<string> = SCHEMA_FIELDS,
-): ResponseFormat {
-  if (value === null) throw missing(path);
-  const object = asObject(value, path);
-  noteUnknown(object, known, notes, `${path}.`);
-  const { name = null, description = null, schema = null, strict = null } = object;
-  if (name === null) throw missing(`${path}.name`);
-  const checkedName = asString(name, `${path}.name`);
-  if (!NAME.test(checkedName)) {
-    throw wrongValue(`${path}.name`, '1 to 64 letters, digits, "_" or "-"');
-  }
-  if (description !== null) asString(description, `${path}.description`);
-  if (strict !== null && typeof strict !== 'boolean') throw wrongType(`${path}.strict`, 'a boolean', strict);
-  if (schema === null) {
-    if (strict === true) throw missing(`${path}.schema`);
-    return { type: 'json_object' };
-  }
-  const at = `${path}.schema`;
-  const checked =
-    strict === true
-      ? checkJsonSchema(reducedSchema(schema, at, notes, true), at)
-      : checkLooseSchema(schema, at);
-  return { type: 'json_schema', name: checkedName, schema: checked, strict };
+export function parseJsonSchemaFormat(format: Element, known: ReadonlySet<string>): ResponseFormat {
+  format.noteUnknown(known);
+  const name = parseName(format);
+  format.optionalText('description');
+  const strict = format.boolean('strict');
+  if (strict === true) return { type: 'json_schema', name, schema: parseStrictSchema(format), strict };
+  const schema = format.get('schema');
+  if (schema === null) return { type: 'json_object' };
+  return { type: 'json_schema', name, schema: checkLooseSchema(schema, format.at('schema')), strict };
+}
+
+/** Parses a `schema` that is always followed. */
+export function parseStrictSchema(format: Element): JsonSchema {
+  const path = format.at('schema');
+  return checkJsonSchema(reducedSchema(format.required('schema'), path, format.notes, true), path);
 }

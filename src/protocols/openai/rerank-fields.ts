@@ -8,25 +8,22 @@ const RERANK = ['rerank'] as const;
 
 const text = { type: 'string', minLength: 1 } as const;
 
-export const query = structured('query', 'string', text, {
+export const query = structured('query', {
+  schema: text,
   kinds: RERANK,
   required: true,
   bounds: 'not empty',
   description: 'The text that the documents are compared with.',
 });
 
-export const documents = structured(
-  'documents',
-  'array',
-  { type: 'array', minItems: 1, maxItems: MAX_INPUTS, items: { oneOf: [text, { type: 'object' }] } },
-  {
-    kinds: RERANK,
-    required: true,
-    bounds: `1 to ${MAX_INPUTS} documents, none empty`,
-    description:
-      "Texts, or objects with a `text`, whose other members are ignored. Each must fit into the model's context together with the query; none is truncated.",
-  },
-);
+export const documents = structured('documents', {
+  schema: { type: 'array', minItems: 1, maxItems: MAX_INPUTS, items: { oneOf: [text, { type: 'object' }] } },
+  kinds: RERANK,
+  required: true,
+  bounds: `1 to ${MAX_INPUTS} documents, none empty`,
+  description:
+    "Texts, or objects with a `text`, whose other members are ignored. Each must fit into the model's context together with the query; none is truncated.",
+});
 
 export const topN = number('top_n', { type: 'integer', minimum: 1 }, null, {
   kinds: RERANK,

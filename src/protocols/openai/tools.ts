@@ -2,20 +2,16 @@ import { createHash } from 'node:crypto';
 import type { ChatRequest, Tool, ToolChoice } from '../../core/generation.ts';
 import { MAX_TOOLS, readToolChoice, toolElements, ToolList } from '../tooling.ts';
 import * as fields from './fields.ts';
-import type { Notes } from '../../core/notes.ts';
+import type { Element } from '../element.ts';
 import type { RequestBody } from '../request-body.ts';
 import {
   asList,
   asObject,
-  asString,
   checkWellFormed,
   displayName,
   isLongerThan,
   jsonObject,
-  missing,
-  noteUnknown,
   unsupported,
-  wrongType,
   wrongValue,
   type JsonObject,
 } from '../../json/values.ts';
@@ -25,19 +21,12 @@ export function parseTooling(
   body: RequestBody,
 ): Pick<ChatRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'> {
   const list = new ToolList<null>();
-  const value = body.raw(fields.tools);
-  if (Array.isArray(value) && value.length > MAX_TOOLS)
+  if (asList(body.get('tools')).length > MAX_TOOLS)
     throw wrongValue('tools', `at most ${MAX_TOOLS} functions`);
-  for (const [index, element] of toolElements(value, 'tools').entries()) {
-    const at = `tools[${index}].function`;
-    const tool = parseTool(element, `tools[${index}]`, body.notes);
-    if (tool === null) continue;
-    list.name(tool.name, null, `${at}.name`);
-    list.add(tool, `${at}.parameters`, 'functions');
-  }
+  for (const element of toolElements(body)) addTool(element, list);
   const { tools, toolChoice, parallelToolCalls } = list.tooling(
     body.notes,
-    () => parseToolChoice(body.raw(fields.toolChoice), list, body.notes),
+    () => parseToolChoice(body, list),
     () => body.read(fields.parallelToolCalls),
   );
   return { tools, toolChoice, parallelToolCalls };
@@ -54,70 +43,55 @@ export function schemaPathOf(tools: unknown, index: number): string {
 const TOOL_FIELDS = new Set(['type', 'function', 'cache_control', 'name']);
 const FUNCTION_FIELDS = new Set(['name', 'description', 'parameters', 'strict']);
 
-/** Returns null for a tool of another type than `function`, which is noted. */
-function parseTool(value: unknown, path: string, notes: Notes): Tool | null {
-  const at = `${path}.function`;
-  const type = asObject(value, path)['type'] ?? null;
+/** Notes a tool of another type than `function`. */
+function addTool(tool: Element, list: ToolList<null>): void {
+  const type = tool.get('type');
   if (typeof type === 'string' && type !== 'function') {
     // Only type names are repeated, because other text might be part of the conversation.
-    notes.add(path, `ignored (${TYPE_NAME.test(type) ? type : 'unknown type'})`);
-    return null;
+    tool.notes.add(tool.path, `ignored (${TYPE_NAME.test(type) ? type : 'unknown type'})`);
+    return;
   }
-  const object = functionOf(value, path, notes, TOOL_FIELDS);
-  noteUnknown(object, FUNCTION_FIELDS, notes, `${at}.`);
-  return parseFunction(object, at, notes);
+  const described = functionOf(tool, TOOL_FIELDS);
+  described.noteUnknown(FUNCTION_FIELDS);
+  const parsed = parseFunction(described, parseName(described));
+  list.name(parsed.name, null, described.at('name'));
+  list.add(parsed, described.at('parameters'), 'functions');
 }
 
-/**
- * Parses the description of a function at `at`. `schema`: the name of the field with the schema of its parameters, which
- * `ToolList` checks.
- */
-export function parseFunction(object: JsonObject, at: string, notes: Notes, schema = 'parameters'): Tool {
-  const description = object['description'] ?? null;
-  if (description !== null && isLongerThan(asString(description, `${at}.description`), MAX_DESCRIPTION)) {
-    throw wrongValue(`${at}.description`, `at most ${MAX_DESCRIPTION} characters long`);
-  }
-  const strict = object['strict'] ?? false;
-  if (typeof strict !== 'boolean') throw wrongType(`${at}.strict`, 'a boolean', strict);
-  return {
-    name: parseFunctionName(object['name'] ?? null, `${at}.name`),
-    description: description as string | null, // Checked above.
-    parameters: asObject(object[schema] ?? NO_PARAMETERS, `${at}.${schema}`),
-    strict,
-  };
+/** Parses the description of a function with this name. `schema`: the field with the schema of its parameters, which `ToolList` checks. */
+export function parseFunction(tool: Element, name: string, schema = 'parameters'): Tool {
+  const description = tool.get('description') === null ? null : tool.text('description');
+  checkDescription(description, tool);
+  const strict = tool.boolean('strict') ?? false;
+  const parameters = asObject(tool.get(schema) ?? NO_PARAMETERS, tool.at(schema));
+  return { name, description, parameters, strict };
 }
 
-const MAX_DESCRIPTION = fields.MAX_TOOL_DESCRIPTION;
 const NO_PARAMETERS = { type: 'object', properties: {} };
+
+/** Checks the length of the description of a tool. */
+export function checkDescription(description: string | null, tool: Element): void {
+  const max = fields.MAX_TOOL_DESCRIPTION;
+  if (description !== null && isLongerThan(description, max))
+    throw wrongValue(tool.at('description'), `at most ${max} characters long`);
+}
 
 /**
  * Returns the `function` of a tool, a call or a tool choice. Throws a 400 unless its type is `function`. `known`
  * lists the fields that the outer object may have.
  */
-export function functionOf(
-  value: unknown,
-  path: string,
-  notes: Notes,
-  known: ReadonlySet<string> = ONLY_FUNCTION,
-): JsonObject {
-  const object = asObject(value, path);
-  checkFunctionType(object['type'] ?? null, `${path}.type`);
-  noteUnknown(object, known, notes, `${path}.`);
-  const inner = object['function'] ?? null;
-  if (inner === null) throw missing(`${path}.function`);
-  return asObject(inner, `${path}.function`);
+export function functionOf(outer: Element, known: ReadonlySet<string> = ONLY_FUNCTION): Element {
+  const { type } = outer;
+  if (type !== 'function') {
+    // Only type names are repeated, because other text might be part of the conversation.
+    const found = TYPE_NAME.test(type) ? `; \`${type}\` is not supported` : '';
+    throw unsupported(outer.at('type'), `must be \`function\`${found}`);
+  }
+  outer.noteUnknown(known);
+  return outer.element('function');
 }
 
 const ONLY_FUNCTION = new Set(['type', 'function']);
-
-function checkFunctionType(type: unknown, path: string): void {
-  if (type === null) throw missing(path);
-  if (typeof type !== 'string') throw wrongType(path, 'a string', type);
-  if (type === 'function') return;
-  // Only type names are repeated, because other text might be part of the conversation.
-  const found = TYPE_NAME.test(type) ? `; \`${type}\` is not supported` : '';
-  throw unsupported(path, `must be \`function\`${found}`);
-}
 
 /** The types of tools in OpenAI's APIs, such as `web_search` and `custom`. */
 const TYPE_NAME = /^[a-z][a-z0-9_]{0,39}$/;
@@ -129,23 +103,21 @@ export function shortName(name: string): string {
   return `${name.replaceAll(/[^\w-]/g, '_').slice(0, 55)}_${hash}`;
 }
 
-function parseFunctionName(value: unknown, path: string): string {
-  if (value === null) throw missing(path);
-  const name = asString(value, path);
-  if (!fields.NAME.test(name)) throw wrongValue(path, '1 to 64 letters, digits, "_" or "-"');
+/** Parses the name of a function or of a format. */
+export function parseName(element: Element): string {
+  const name = element.text('name');
+  if (!fields.NAME.test(name)) throw wrongValue(element.at('name'), '1 to 64 letters, digits, "_" or "-"');
   return name;
 }
 
 const UNMET = '`tool_choice` is only allowed when `tools` are specified.';
 
-function parseToolChoice(value: unknown, { tools, known }: ToolList<null>, notes: Notes): ToolChoice {
+function parseToolChoice(body: RequestBody, { tools, known }: ToolList<null>): ToolChoice {
   const checkOffered = (name: string, path: string): void => {
     if (!known.has(name)) throw wrongValue(path, 'the name of a function in `tools`');
   };
-  const choice = readToolChoice(value, tools, UNMET, (object) =>
-    object['type'] === 'allowed_tools'
-      ? readAllowed(object, notes)
-      : { type: 'function', name: nameOf(object, 'tool_choice', notes) },
+  const choice = readToolChoice(body, tools, UNMET, (object) =>
+    object.get('type') === 'allowed_tools' ? readAllowed(object) : { type: 'function', name: nameOf(object) },
   );
   if (choice.type === 'function') checkOffered(choice.name, 'tool_choice.function.name');
   if (choice.type !== 'allowed') return choice;
@@ -158,30 +130,22 @@ const ALLOWED_CHOICE_FIELDS = new Set(['type', 'allowed_tools']);
 const ALLOWED_FIELDS = new Set(['mode', 'tools']);
 const NAME_FIELDS = new Set(['name']);
 
-function readAllowed(object: JsonObject, notes: Notes): ToolChoice {
-  noteUnknown(object, ALLOWED_CHOICE_FIELDS, notes, 'tool_choice.');
-  const allowed = object['allowed_tools'] ?? null;
-  if (allowed === null) throw missing(ALLOWED);
-  const fieldsOfAllowed = asObject(allowed, ALLOWED);
-  noteUnknown(fieldsOfAllowed, ALLOWED_FIELDS, notes, `${ALLOWED}.`);
-  const { mode = null, tools = null } = fieldsOfAllowed;
-  if (mode === null) throw missing(`${ALLOWED}.mode`);
-  if (typeof mode !== 'string') throw wrongType(`${ALLOWED}.mode`, 'a string', mode);
-  if (mode !== 'auto' && mode !== 'required') throw wrongValue(`${ALLOWED}.mode`, 'one of auto, required');
-  if (tools === null) throw missing(`${ALLOWED}.tools`);
-  if (!Array.isArray(tools)) throw wrongType(`${ALLOWED}.tools`, 'an array', tools);
-  if (tools.length === 0 || tools.length > MAX_TOOLS) {
-    throw wrongValue(`${ALLOWED}.tools`, `1 to ${MAX_TOOLS} functions`);
-  }
-  const names = tools.map((tool, index) => nameOf(tool, `${ALLOWED}.tools[${index}]`, notes));
-  return { type: 'allowed', mode, names };
+function readAllowed(choice: Element): ToolChoice {
+  choice.noteUnknown(ALLOWED_CHOICE_FIELDS);
+  const allowed = choice.element('allowed_tools');
+  allowed.noteUnknown(ALLOWED_FIELDS);
+  const mode = allowed.oneOf('mode', ['auto', 'required']);
+  const tools = allowed.elements('tools');
+  if (tools.length === 0 || tools.length > MAX_TOOLS)
+    throw wrongValue(allowed.at('tools'), `1 to ${MAX_TOOLS} functions`);
+  return { type: 'allowed', mode, names: tools.map(nameOf) };
 }
 
 /** Reads `{"type":"function","function":{"name"}}`. */
-function nameOf(value: unknown, path: string, notes: Notes): string {
-  const object = functionOf(value, path, notes);
-  noteUnknown(object, NAME_FIELDS, notes, `${path}.function.`);
-  return parseFunctionName(object['name'] ?? null, `${path}.function.name`);
+function nameOf(choice: Element): string {
+  const named = functionOf(choice);
+  named.noteUnknown(NAME_FIELDS);
+  return parseName(named);
 }
 
 const RESERVED: ReadonlySet<string> = new Set(fields.RESERVED_VARIABLES);

@@ -10,69 +10,54 @@ export const { model, stop, stream, user } = chat;
 
 const ITEMS = { type: 'array', items: { $ref: '#/components/schemas/ResponsesInputItem' } };
 
-export const input = structured(
-  'input',
-  'string or array of items',
-  {
+export const input = structured('input', {
+  type: 'string or array of items',
+  schema: {
     oneOf: [{ type: 'string' }, ITEMS],
   },
-  {
-    required: true,
-    feature: 'earlierCalls',
-    bounds: 'at least 1 item, unless there are `instructions`',
-    description: 'The conversation: the text of a user, or items in order.',
-  },
-);
+  required: true,
+  feature: 'earlierCalls',
+  bounds: 'at least 1 item, unless there are `instructions`',
+  description: 'The conversation: the text of a user, or items in order.',
+});
 
-const inputImage = structured(
-  'input[].content[].image_url',
-  'string',
-  { type: 'string' },
-  {
-    feature: 'images',
-    bounds: chat.messageImage.bounds,
-    description:
-      'An image of a user message, in a part of the type `input_image`; also in `output` of the result of a call. PNG, JPEG, GIF or WebP.',
-  },
-);
+const inputImage = structured('input[].content[].image_url', {
+  schema: { type: 'string' },
+  feature: 'images',
+  bounds: chat.messageImage.bounds,
+  description:
+    'An image of a user message, in a part of the type `input_image`; also in `output` of the result of a call. PNG, JPEG, GIF or WebP.',
+});
 
-export const instructions = structured(
-  'instructions',
-  'string or array of items',
-  { oneOf: [{ type: 'string' }, ITEMS] },
-  { description: 'System message before the conversation, or items before those of `input`.' },
-);
+export const instructions = structured('instructions', {
+  type: 'string or array of items',
+  schema: { oneOf: [{ type: 'string' }, ITEMS] },
+  description: 'System message before the conversation, or items before those of `input`.',
+});
 
 export const maxOutputTokens = number('max_output_tokens', { type: 'integer', minimum: 1 }, null, {
   default: 'limit of the model and its context length',
   description: 'Maximum number of tokens to generate, including reasoning.',
 });
 
-export const text = structured(
-  'text',
-  'object',
-  { type: 'object' },
-  { description: 'Options for the text of the response.' },
-);
+export const text = structured('text', {
+  schema: { type: 'object' },
+  description: 'Options for the text of the response.',
+});
 
-export const textFormat = structured(
-  'text.format',
-  'object',
-  { $ref: '#/components/schemas/ResponsesTextFormat' },
-  {
-    feature: 'chatFormat',
-    default: '`{"type":"text"}`',
-    description:
-      'Format of the text: `text`, `json_object`, or `json_schema` with `name`, `schema` and `strict`, as in chat completions.',
-  },
-);
+const textFormat = structured('text.format', {
+  type: 'object',
+  schema: { $ref: '#/components/schemas/ResponsesTextFormat' },
+  feature: 'chatFormat',
+  default: '`{"type":"text"}`',
+  description:
+    'Format of the text: `text`, `json_object`, or `json_schema` with `name`, `schema` and `strict`, as in chat completions.',
+});
 
-export const reasoning = structured(
-  'reasoning',
-  'object',
-  { type: 'object' },
-  { description: 'Options for reasoning models.' },
-);
+export const reasoning = structured('reasoning', {
+  schema: { type: 'object' },
+  description: 'Options for reasoning models.',
+});
 
 export const reasoningEffort = choice('reasoning.effort', REASONING_EFFORTS, {
   feature: 'reasoningEffort',
@@ -80,46 +65,37 @@ export const reasoningEffort = choice('reasoning.effort', REASONING_EFFORTS, {
   description: chat.reasoningEffort.description,
 });
 
-export const tools = structured(
-  'tools',
-  'array of tools',
-  { type: 'array', items: { $ref: '#/components/schemas/ResponsesTool' } },
-  {
-    feature: 'tools',
-    bounds: `at most ${MAX_TOOLS} functions and custom tools, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
-    description:
-      'Tools that the model may call: `function`, `custom`, or a `namespace` of these. Tools of other types are ignored with a note.',
-  },
-);
+const tools = structured('tools', {
+  type: 'array of tools',
+  schema: { type: 'array', items: { $ref: '#/components/schemas/ResponsesTool' } },
+  feature: 'tools',
+  bounds: `at most ${MAX_TOOLS} functions and custom tools, and ${MAX_TOOLS_CHARACTERS} characters of JSON`,
+  description:
+    'Tools that the model may call: `function`, `custom`, or a `namespace` of these. Tools of other types are ignored with a note.',
+});
 
-export const toolChoice = structured(
-  'tool_choice',
-  'string or object',
-  { $ref: '#/components/schemas/ResponsesToolChoice' },
-  {
-    feature: 'toolChoice',
-    bounds: '`none`, `auto`, `required`, a function, a custom tool, or `allowed_tools`',
-    default: '`"auto"`',
-    description:
-      'Which tools the model calls. `{"type":"function","name"}` or `{"type":"custom","name"}`: this one. `{"type":"allowed_tools","mode","tools"}`: only these.',
-  },
-);
+const toolChoice = structured('tool_choice', {
+  type: 'string or object',
+  schema: { $ref: '#/components/schemas/ResponsesToolChoice' },
+  feature: 'toolChoice',
+  bounds: '`none`, `auto`, `required`, a function, a custom tool, or `allowed_tools`',
+  default: '`"auto"`',
+  description:
+    'Which tools the model calls. `{"type":"function","name"}` or `{"type":"custom","name"}`: this one. `{"type":"allowed_tools","mode","tools"}`: only these.',
+});
 
 export const parallelToolCalls = boolean('parallel_tool_calls', true, {
   feature: 'singleCalls',
   description: chat.parallelToolCalls.description,
 });
 
-export const include = structured(
-  'include',
-  'array of strings',
-  { type: 'array', items: { type: 'string' } },
-  {
-    feature: 'logprobs',
-    description:
-      'Additional output: `reasoning.encrypted_content`, or `message.output_text.logprobs`. Other values are ignored with a note.',
-  },
-);
+export const include = structured('include', {
+  type: 'array of strings',
+  schema: { type: 'array', items: { type: 'string' } },
+  feature: 'logprobs',
+  description:
+    'Additional output: `reasoning.encrypted_content`, or `message.output_text.logprobs`. Other values are ignored with a note.',
+});
 
 export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0, maximum: 20 }, null, {
   feature: 'topLogprobs',
@@ -128,12 +104,10 @@ export const topLogprobs = number('top_logprobs', { type: 'integer', minimum: 0,
     'Number of most likely tokens to return at each position, if `include` has `message.output_text.logprobs`.',
 });
 
-export const streamOptions = structured(
-  'stream_options',
-  'object',
-  { type: 'object' },
-  { description: 'Options for streaming.' },
-);
+export const streamOptions = structured('stream_options', {
+  schema: { type: 'object' },
+  description: 'Options for streaming.',
+});
 
 const HINTS: readonly Field[] = [
   hint('stream_options.include_obfuscation', { description: 'Events are never padded.' }),

@@ -2,14 +2,8 @@ import { ServiceError } from '../../core/errors.ts';
 import type { Message } from '../../core/generation.ts';
 import type { Notes } from '../../core/notes.ts';
 import { ChatHistory } from '../chat-history.ts';
-import {
-  partTables,
-  readContent,
-  reader,
-  type Element,
-  type ElementReader,
-  type ElementTable,
-} from '../elements.ts';
+import type { Element } from '../element.ts';
+import { partTables, readContent, reader, type ElementReader, type ElementTable } from '../elements.ts';
 import { Content, readImageDetail, readImageUrl, textOnly } from '../images.ts';
 import { JsonBudget } from '../../json/json-body.ts';
 import { idList, parseArguments, parseCalledName, parseCallId } from '../openai/messages.ts';
@@ -134,7 +128,7 @@ function unsealed(item: Element, sealer: Sealer): string {
 }
 
 function addFunctionCall(item: Element, into: Conversation): void {
-  addCall(item, parseArguments(item.get('arguments'), item.at('arguments'), into.budget), into);
+  addCall(item, parseArguments(item, into.budget), into);
 }
 
 function addCustomCall(item: Element, into: Conversation): void {
@@ -142,18 +136,17 @@ function addCustomCall(item: Element, into: Conversation): void {
 }
 
 function addCall(item: Element, text: string, { history }: Conversation): void {
-  const id = parseCallId(item.get('call_id'), item.at('call_id'));
-  const namespace = item.get('namespace');
+  const id = parseCallId(item, 'call_id');
   const name = modelName({
-    name: parseCalledName(item.get('name'), item.at('name')),
-    namespace: namespace === null ? null : parseCalledName(namespace, item.at('namespace')),
+    name: parseCalledName(item, 'name'),
+    namespace: item.get('namespace') === null ? null : parseCalledName(item, 'namespace'),
   });
   if (!history.addCall({ id, name, arguments: text }))
     throw wrongValue(item.at('call_id'), 'unique among the calls without an output');
 }
 
 function addOutput(item: Element, { history }: Conversation): void {
-  const id = parseCallId(item.get('call_id'), item.at('call_id'));
+  const id = parseCallId(item, 'call_id');
   const output = item.get('output') ?? '';
   const content = readContent(output, item.at('output'), item.notes, PARTS.result, new Content(''));
   if (!history.addResult(id, content)) {
@@ -183,8 +176,7 @@ const PARTS = partTables(
 function addImage(part: Element, content: Content): void {
   if (part.get('file_id') !== null)
     throw unsupported(part.at('file_id'), 'refers to a file, and files are not stored; send `image_url`');
-  const url = readImageUrl(part.required('image_url'), part.at('image_url'));
-  content.addImage(url, readImageDetail(part.get('detail'), part.at('detail')));
+  content.addImage(readImageUrl(part, 'image_url'), readImageDetail(part));
 }
 
 /** Whether a part of an unknown type is a file, such as a PDF. */

@@ -1,15 +1,10 @@
 import { errorBody } from '../../core/error-body.ts';
 import type { Protocol } from '../../core/protocol.ts';
+import { paramsOf } from '../field.ts';
 import { RESPONSES_FIELDS } from './fields.ts';
 import { describeResponses } from './openapi.ts';
 import { parseResponsesRequest } from './request.ts';
 import { errorFrame, ResponseWriter } from './response.ts';
-
-/** The paths of the fields by the features that they ask for. */
-const FIELD_OF: ReadonlyMap<string | null, string> = new Map([
-  ...RESPONSES_FIELDS.map(({ feature, path }) => [feature, path] as const),
-  ['strictTools', 'tools'],
-]);
 
 /** OpenAI's Responses API, without stored responses. */
 export const RESPONSES: Protocol = {
@@ -26,7 +21,7 @@ export const RESPONSES: Protocol = {
       stream: (requestId) => new ResponseWriter(request, requestId, true),
     };
   },
-  paramOf: (feature) => FIELD_OF.get(feature) ?? feature,
+  paramOf: paramsOf(RESPONSES_FIELDS, { strictTools: 'tools' }),
   errorStatus: ({ status }) => status,
   errorBody,
   errorFrames: (error, _usage, sent) => errorFrame(error, sent),

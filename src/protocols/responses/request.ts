@@ -1,20 +1,16 @@
-import type { ChatRequest, ResponseFormat } from '../../core/generation.ts';
+import type { ChatRequest } from '../../core/generation.ts';
 import type { ParseOptions } from '../../core/protocol.ts';
 import { LARGE_JSON, writeLargeJson } from '../../json/json-thread.ts';
 import { RequestBody } from '../request-body.ts';
-import { clampTokens, parseJsonSchemaFormat, parseSampling, parseStop } from '../openai/request.ts';
-import { parseTemplateVariables } from '../openai/tools.ts';
 import {
-  asList,
-  asObject,
-  asString,
-  jsonObject,
-  noteUnknown,
-  unsupported,
-  wrongType,
-  wrongValue,
-  type JsonObject,
-} from '../../json/values.ts';
+  clampTokens,
+  parseFormat,
+  parseJsonSchemaFormat,
+  parseSampling,
+  parseStop,
+} from '../openai/request.ts';
+import { parseTemplateVariables } from '../openai/tools.ts';
+import { asList, asString, jsonObject, unsupported, wrongType, type JsonObject } from '../../json/values.ts';
 import * as fields from './fields.ts';
 import { parseInput } from './input.ts';
 import { members } from './items.ts';
@@ -81,7 +77,9 @@ export function parseResponsesRequest(
     stop: parseStop(body.raw(fields.stop)),
     choices: 1,
     logprobs: parseLogprobs(body, included),
-    responseFormat: parseFormat(text),
+    responseFormat: parseFormat(text.optional('format'), (format) =>
+      parseJsonSchemaFormat(format, SCHEMA_FIELDS),
+    ),
     stream: body.read(fields.stream),
     includeUsage: null,
     tokenIds: false,
@@ -138,27 +136,7 @@ function parseLogprobs(body: RequestBody, included: ReadonlySet<string>): number
   return null;
 }
 
-const ONLY_TYPE = new Set(['type']);
 const SCHEMA_FIELDS = new Set(['type', 'name', 'description', 'schema', 'strict']);
-
-function parseFormat(text: RequestBody): ResponseFormat {
-  const path = fields.textFormat.path;
-  const value = text.raw(fields.textFormat);
-  if (value === null) return { type: 'text' };
-  const object = asObject(value, path);
-  switch (object['type']) {
-    case 'text':
-      noteUnknown(object, ONLY_TYPE, text.notes, `${path}.`);
-      return { type: 'text' };
-    case 'json_object':
-      noteUnknown(object, ONLY_TYPE, text.notes, `${path}.`);
-      return { type: 'json_object' };
-    case 'json_schema':
-      return parseJsonSchemaFormat(object, path, text.notes, SCHEMA_FIELDS);
-    default:
-      throw wrongValue(`${path}.type`, 'one of text, json_object, json_schema');
-  }
-}
 
 function echoOf(object: JsonObject, { sampling, parallelToolCalls, ...request }: ChatRequest): object {
   return {

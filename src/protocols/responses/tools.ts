@@ -1,22 +1,9 @@
 import type { Tool, ToolChoice } from '../../core/generation.ts';
-import type { Notes } from '../../core/notes.ts';
-import { NAME } from '../openai/fields.ts';
+import { Element } from '../element.ts';
 import type { RequestBody } from '../request-body.ts';
-import { parseFunction, shortName } from '../openai/tools.ts';
+import { checkDescription, parseFunction, parseName, shortName } from '../openai/tools.ts';
 import { readToolChoice, toolElements, ToolList, type Tooling } from '../tooling.ts';
-import {
-  asList,
-  asObject,
-  asString,
-  displayName,
-  jsonObject,
-  missing,
-  noteUnknown,
-  unsupported,
-  wrongType,
-  wrongValue,
-  type JsonObject,
-} from '../../json/values.ts';
+import { asList, displayName, jsonObject, unsupported, wrongValue } from '../../json/values.ts';
 import * as fields from './fields.ts';
 
 /** A tool as the caller knows it. The model knows only functions. */
@@ -35,16 +22,14 @@ export function modelName({ name, namespace }: Pick<ToolIdentity, 'name' | 'name
 /** Parses `tools`, the items `additional_tools`, `tool_choice` and `parallel_tool_calls`. Throws a 400 with the path of the field. */
 export function parseTooling(body: RequestBody): Tooling<ToolIdentity> {
   const list = new ToolList<ToolIdentity>();
-  addAll(list, toolElements(body.raw(fields.tools), 'tools'), 'tools', body.notes);
-  for (const [index, item] of asList(body.raw(fields.input)).entries()) {
-    const { type, tools = null } = jsonObject(item);
-    if (type !== 'additional_tools') continue;
-    const path = `input[${index}].tools`;
-    addAll(list, toolElements(tools, path), path, body.notes);
+  for (const tool of toolElements(body)) addTool(tool, list);
+  for (const [index, value] of asList(body.get('input')).entries()) {
+    if (jsonObject(value)['type'] !== 'additional_tools') continue;
+    for (const tool of toolElements(new Element(value, `input[${index}]`, body.notes))) addTool(tool, list);
   }
   return list.tooling(
     body.notes,
-    () => parseToolChoice(body.raw(fields.toolChoice), list, body.notes),
+    () => parseToolChoice(body, list),
     () => body.read(fields.parallelToolCalls),
   );
 }
@@ -55,100 +40,64 @@ const FUNCTION_FIELDS = new Set(['type', 'name', 'description', 'parameters', 's
 const CUSTOM_FIELDS = new Set(['type', 'name', 'description', 'format']);
 const NAMESPACE_FIELDS = new Set(['type', 'name', 'description', 'tools']);
 
-function addAll(
-  list: Tools,
-  elements: readonly unknown[],
-  path: string,
-  notes: Notes,
-  namespace: string | null = null,
-): void {
-  for (const [index, element] of elements.entries()) {
-    const at = `${path}[${index}]`;
-    add(list, asObject(element, at), at, notes, namespace);
-  }
-}
-
-function add(list: Tools, tool: JsonObject, path: string, notes: Notes, namespace: string | null): void {
-  const { type = null } = tool;
-  if (type === null) throw missing(`${path}.type`);
-  if (typeof type !== 'string') throw wrongType(`${path}.type`, 'a string', type);
+function addTool(tool: Element, list: Tools, namespace: string | null = null): void {
+  const { type, notes } = tool;
   if (type === 'function' || type === 'custom') {
-    noteUnknown(tool, type === 'function' ? FUNCTION_FIELDS : CUSTOM_FIELDS, notes, `${path}.`);
-    const identity = { type, name: nameOf(tool, path, namespace), namespace } as const;
-    const read =
-      type === 'function'
-        ? parseFunction(named(tool, namespace), path, notes)
-        : customFunction(tool, path, notes);
+    tool.noteUnknown(type === 'function' ? FUNCTION_FIELDS : CUSTOM_FIELDS);
+    // Names in a namespace can be longer than those of functions. They are shortened for the model.
+    const identity = {
+      type,
+      name: namespace === null ? parseName(tool) : nameIn(tool, 'name'),
+      namespace,
+    } as const;
     const name = modelName(identity);
+    const parsed = type === 'function' ? parseFunction(tool, name) : customFunction(tool, name);
     const why = namespace === null ? '' : `, because the model sees it as \`${name}\``;
-    list.name(name, identity, `${path}.name`, why);
-    list.add({ ...read, name }, `${path}.parameters`, 'functions, including those of namespaces');
+    list.name(name, identity, tool.at('name'), why);
+    list.add(parsed, tool.at('parameters'), 'functions, including those of namespaces');
   } else if (type === 'namespace' && namespace === null) {
-    noteUnknown(tool, NAMESPACE_FIELDS, notes, `${path}.`);
-    const at = `${path}.tools`;
-    const name = textOf(tool, 'name', path);
-    const inner = tool['tools'] ?? [];
-    if (!Array.isArray(inner)) throw wrongType(at, 'an array', inner);
-    addAll(list, inner, at, notes, name);
-  } else notes.add(path, `ignored (${displayName(type)})`);
-}
-
-/** Names of a namespace can be longer than those of functions. They are shortened for the model. */
-function nameOf(tool: JsonObject, path: string, namespace: string | null): string {
-  const name = textOf(tool, 'name', path);
-  if (namespace === null && !NAME.test(name))
-    throw wrongValue(`${path}.name`, '1 to 64 letters, digits, "_" or "-"');
-  return name;
-}
-
-/** `parseFunction` checks the name. That of a function in a namespace was checked, and is replaced. */
-function named(tool: JsonObject, namespace: string | null): JsonObject {
-  return namespace === null ? tool : { ...tool, name: 'in_namespace' };
+    tool.noteUnknown(NAMESPACE_FIELDS);
+    const name = nameIn(tool, 'name');
+    if (tool.get('tools') === null) return;
+    for (const inner of tool.elements('tools')) addTool(inner, list, name);
+  } else notes.add(tool.path, `ignored (${displayName(type)})`);
 }
 
 const MAX_NAME = 256;
 
-function textOf(object: JsonObject, field: string, path: string): string {
-  const value = object[field] ?? null;
-  if (value === null) throw missing(`${path}.${field}`);
-  const text = asString(value, `${path}.${field}`);
-  if (text === '' || text.length > MAX_NAME)
-    throw wrongValue(`${path}.${field}`, `1 to ${MAX_NAME} characters long`);
-  return text;
+/** Returns a name that functions cannot have. */
+function nameIn(element: Element, field: string): string {
+  const name = element.text(field);
+  if (name === '' || name.length > MAX_NAME)
+    throw wrongValue(element.at(field), `1 to ${MAX_NAME} characters long`);
+  return name;
 }
 
-/** A custom tool becomes a function with this one parameter. */
+/** The parameters of a custom tool: it takes a text, with which the model calls a function. */
 const INPUT = 'input';
+const CUSTOM_PARAMETERS = {
+  type: 'object',
+  properties: { [INPUT]: { type: 'string' } },
+  required: [INPUT],
+  additionalProperties: false,
+};
 
-/** A custom tool takes a text. The model calls a function with this text in its only parameter. */
-function customFunction(tool: JsonObject, path: string, notes: Notes): Tool {
-  const { description = null, format = null } = tool;
-  const grammar = format === null ? '' : grammarOf(asObject(format, `${path}.format`), `${path}.format`);
-  const parts = [description === null ? '' : asString(description, `${path}.description`), grammar];
-  return parseFunction(
-    {
-      name: 'custom',
-      description: parts.filter((part) => part !== '').join('\n\n'),
-      parameters: {
-        type: 'object',
-        properties: { [INPUT]: { type: 'string' } },
-        required: [INPUT],
-        additionalProperties: false,
-      },
-    },
-    path,
-    notes,
-  );
+function customFunction(tool: Element, name: string): Tool {
+  const format = tool.optional('format');
+  const parts = [tool.optionalText('description'), format === null ? '' : grammarOf(format)];
+  const description = parts.filter((part) => part !== '').join('\n\n');
+  checkDescription(description, tool);
+  return { name, description, parameters: CUSTOM_PARAMETERS, strict: false };
 }
 
-function grammarOf(format: JsonObject, path: string): string {
-  const { type } = format;
+function grammarOf(format: Element): string {
+  const type = format.get('type');
   if (type === 'text') return '';
-  if (type !== 'grammar') throw wrongValue(`${path}.type`, 'one of text, grammar');
+  if (type !== 'grammar') throw wrongValue(format.at('type'), 'one of text, grammar');
   // OpenAI's chat completions have the fields of the grammar in an object.
-  const { syntax, definition = null } = { ...format, ...jsonObject(format['grammar']) };
-  if (definition === null) throw missing(`${path}.definition`);
-  return `The input must match this grammar (${displayName(asString(syntax ?? 'lark', `${path}.syntax`))}):\n${asString(definition, `${path}.definition`)}`;
+  const grammar = format.optional('grammar') ?? format;
+  const syntax = grammar.get('syntax') === null ? 'lark' : grammar.text('syntax');
+  return `The input must match this grammar (${displayName(syntax)}):\n${grammar.text('definition')}`;
 }
 
 /** Returns the arguments of the function for the input of a custom tool. */
@@ -161,46 +110,38 @@ const ALLOWED_FIELDS = new Set(['type', 'mode', 'tools']);
 
 const UNMET = '`tool_choice` requires `tools` with a function or a custom tool.';
 
-function parseToolChoice(value: unknown, list: Tools, notes: Notes): ToolChoice {
-  return readToolChoice(value, list.tools, UNMET, (object) => {
-    if (object['type'] === 'allowed_tools') return readAllowed(object, list, notes);
-    if (isCallable(object))
-      return { type: 'function', name: offeredName(object, 'tool_choice', list, notes) };
-    const type = typeof object['type'] === 'string' ? displayName(object['type']) : '';
-    throw unsupported('tool_choice', `must name a function or a custom tool; \`${type}\` is not supported`);
+function parseToolChoice(body: Element, list: Tools): ToolChoice {
+  return readToolChoice(body, list.tools, UNMET, (choice) => {
+    const type = choice.get('type');
+    if (type === 'allowed_tools') return readAllowed(choice, list);
+    if (isCallable(choice)) return { type: 'function', name: offeredName(choice, list) };
+    const found = typeof type === 'string' ? displayName(type) : '';
+    throw unsupported('tool_choice', `must name a function or a custom tool; \`${found}\` is not supported`);
   });
 }
 
-function isCallable({ type }: JsonObject): boolean {
+function isCallable(tool: Element): boolean {
+  const type = tool.get('type');
   return type === 'function' || type === 'custom';
 }
 
-function offeredName(object: JsonObject, path: string, offered: Tools, notes: Notes): string {
-  noteUnknown(object, NAMED_FIELDS, notes, `${path}.`);
-  const namespace = object['namespace'] ?? null;
-  const name = modelName({
-    name: textOf(object, 'name', path),
-    namespace: namespace === null ? null : textOf(object, 'namespace', path),
-  });
-  if (!offered.known.has(name)) throw wrongValue(`${path}.name`, 'the name of a tool in `tools`');
+function offeredName(tool: Element, { known }: Tools): string {
+  tool.noteUnknown(NAMED_FIELDS);
+  const namespace = tool.get('namespace') === null ? null : nameIn(tool, 'namespace');
+  const name = modelName({ name: nameIn(tool, 'name'), namespace });
+  if (!known.has(name)) throw wrongValue(tool.at('name'), 'the name of a tool in `tools`');
   return name;
 }
 
-function readAllowed(object: JsonObject, offered: Tools, notes: Notes): ToolChoice {
-  noteUnknown(object, ALLOWED_FIELDS, notes, 'tool_choice.');
-  const { tools = null } = object;
-  const mode = object['mode'] ?? 'auto';
-  if (mode !== 'auto' && mode !== 'required') throw wrongValue('tool_choice.mode', 'one of auto, required');
-  if (tools === null) throw missing('tool_choice.tools');
-  if (!Array.isArray(tools)) throw wrongType('tool_choice.tools', 'an array', tools);
-  const names = tools.flatMap((element, index) => {
-    const path = `tool_choice.tools[${index}]`;
-    const tool = asObject(element, path);
-    if (isCallable(tool)) return [offeredName(tool, path, offered, notes)];
-    notes.add(path, 'ignored (not a function or a custom tool)');
-    return [];
-  });
-  if (names.length > 0) return { type: 'allowed', mode, names: [...new Set(names)] };
+function readAllowed(choice: Element, list: Tools): ToolChoice {
+  choice.noteUnknown(ALLOWED_FIELDS);
+  const mode = choice.get('mode') === null ? 'auto' : choice.oneOf('mode', ['auto', 'required']);
+  const names = new Set<string>();
+  for (const tool of choice.elements('tools')) {
+    if (isCallable(tool)) names.add(offeredName(tool, list));
+    else tool.notes.add(tool.path, 'ignored (not a function or a custom tool)');
+  }
+  if (names.size > 0) return { type: 'allowed', mode, names: [...names] };
   if (mode === 'auto') return { type: 'none' };
   throw wrongValue('tool_choice.tools', 'an array with a function or a custom tool');
 }

@@ -11,7 +11,7 @@ import { invalidResponse } from '../../core/invalid-response.ts';
 import { valueBounds } from '../../json/json-body.ts';
 import { jsonBody, readVectorBody } from '../../json/json-thread.ts';
 import { asList, jsonObject, type JsonObject } from '../../json/values.ts';
-import { readPromptTokens, type VectorList } from '../../json/vectors.ts';
+import { readPromptTokens } from '../../json/vectors.ts';
 
 /**
  * Reads the response of a replica to an embedding as events. Estimates the usage if the replica does not report it. Throws
@@ -21,7 +21,10 @@ export async function readEmbeddings(
   request: EmbeddingRequest,
   body: Uint8Array<ArrayBuffer>,
 ): Promise<GenerationEvent[]> {
-  const { numbers, dimensions, promptTokens } = await readVectors(body, request.inputs.length);
+  const read = readVectorBody(body, request.inputs.length).catch((cause: unknown) => {
+    throw invalidResponse(cause);
+  });
+  const { numbers, dimensions, promptTokens } = await read;
   if (request.dimensions !== null && request.dimensions !== dimensions) throw wrongLength(dimensions);
   const vectors = request.inputs.map((_, index): GenerationEvent => ({
     type: 'embedding',
@@ -81,14 +84,6 @@ function withUsage(
     ...results,
     { type: 'end', usage, usageSource: reported === null ? 'estimated' : 'engine' },
   ];
-}
-
-async function readVectors(body: Uint8Array<ArrayBuffer>, count: number): Promise<VectorList> {
-  try {
-    return await readVectorBody(body, count);
-  } catch (cause) {
-    throw invalidResponse(cause);
-  }
 }
 
 /** Returns the error for a length that the model does not have. Some servers ignore `dimensions`. */

@@ -21,7 +21,6 @@ import {
   type Image,
   type Message,
   type Tool,
-  type ToolChoice,
 } from '../../core/generation.ts';
 import { SAMPLING_LIST, type Sampling } from '../../core/sampling.ts';
 import type { RefusableField } from './replica-error.ts';
@@ -365,7 +364,7 @@ function reasoningOf(reasoning: string | null, field: ReasoningField | null): Bo
 }
 
 function formatTools(request: ChatRequest, dialect: ServerDialect): Body {
-  const { tools, choice } = TOOL_CHOICES[dialect](request);
+  const { tools, choice } = toolChoice(request, dialect);
   const body: Body = { tools: tools.map(formatTool) };
   // `auto` is the default of all servers.
   if (choice !== 'auto') body.tool_choice = choice;
@@ -388,41 +387,24 @@ function formatTool({ name, description, parameters, strict }: Tool): Body {
   };
 }
 
-type FormattedChoice = { tools: readonly Tool[]; choice: unknown };
-
-const TOOL_CHOICES: Readonly<Record<ServerDialect, (request: ChatRequest) => FormattedChoice>> = {
-  vllm: withAllowedTools,
-  sglang: withAllowedTools,
-  // llama-server ignores a `tool_choice` that is not a string.
-  'llama-server': (request) => {
-    const { tools, toolChoice } = request;
-    if (toolChoice.type !== 'function') return withAllowedTools(request);
-    return { tools: tools.filter(({ name }) => name === toolChoice.name), choice: 'required' };
-  },
-  tgi: withAllowedTools,
-  tei: withAllowedTools,
-  // Few providers have `allowed_tools`.
-  openai: withAllowedTools,
-};
-
-/** For servers without `allowed_tools`: sends only the allowed functions. */
-function withAllowedTools({ tools, toolChoice }: ChatRequest): FormattedChoice {
-  if (toolChoice.type !== 'allowed') return { tools, choice: formatChoice(toolChoice) };
-  const allowed = new Set(toolChoice.names);
-  return { tools: tools.filter(({ name }) => allowed.has(name)), choice: toolChoice.mode };
-}
-
-function formatChoice(choice: ToolChoice): unknown {
+/** Returns the tools to send, and the choice: few providers have `allowed_tools`, so only the allowed functions are sent. */
+function toolChoice(
+  { tools, toolChoice: choice }: ChatRequest,
+  dialect: ServerDialect,
+): { tools: readonly Tool[]; choice: unknown } {
   switch (choice.type) {
     case 'auto':
     case 'none':
     case 'required':
-      return choice.type;
+      return { tools, choice: choice.type };
     case 'function':
-      return { type: 'function', function: { name: choice.name } };
+      // llama-server ignores a `tool_choice` that is not a string.
+      return dialect === 'llama-server'
+        ? { tools: tools.filter(({ name }) => name === choice.name), choice: 'required' }
+        : { tools, choice: { type: 'function', function: { name: choice.name } } };
     case 'allowed': {
-      const tools = choice.names.map((name) => ({ type: 'function', function: { name } }));
-      return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools } };
+      const allowed = new Set(choice.names);
+      return { tools: tools.filter(({ name }) => allowed.has(name)), choice: choice.mode };
     }
   }
 }

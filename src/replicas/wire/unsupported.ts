@@ -2,8 +2,8 @@ import { unsupportedFeature } from '../../core/features.ts';
 import { numberValue } from '../../json/exact-json.ts';
 import { toolsOf, type Dialect, type JsonSchema } from '../../core/generation.ts';
 import type { ParsedRequest, Protocol } from '../../core/protocol.ts';
-import { unsupported, displayName } from '../../json/values.ts';
-import { JSON_TYPES, type JsonType } from '../../json/json-schema.ts';
+import { unsupported } from '../../json/values.ts';
+import { JSON_TYPES, type JsonType, mapSchemas } from '../../json/json-schema.ts';
 
 /**
  * Refuses a request with a feature, or a strict JSON schema, that a replica of the model does not support. `dialects` belong to
@@ -68,20 +68,11 @@ function visit(value: unknown, path: string, server: ServerRules): void {
       throw unsupported(`${path}.${found.keyword}`, why);
     }
   }
-  for (const keyword of ['properties', '$defs', 'definitions']) {
-    for (const [name, child] of Object.entries(node[keyword] ?? {})) {
-      visit(child, `${path}.${keyword}.${displayName(name)}`, server);
-    }
-  }
-  visit(node['items'], `${path}.items`, server);
-  if (node['additionalProperties'] !== true) {
-    visit(node['additionalProperties'], `${path}.additionalProperties`, server);
-  }
-  for (const keyword of ['prefixItems', 'anyOf', 'oneOf', 'allOf']) {
-    const list = node[keyword];
-    if (Array.isArray(list))
-      list.forEach((child, index) => visit(child, `${path}.${keyword}[${index}]`, server));
-  }
+  // Every server accepts `additionalProperties: true`.
+  const members = Object.entries(node).filter(
+    ([keyword, member]) => keyword !== 'additionalProperties' || member !== true,
+  );
+  mapSchemas(members, path, (member, at) => visit(member, at, server));
 }
 
 const firstOf = (node: Node, keywords: readonly string[]): string | undefined =>

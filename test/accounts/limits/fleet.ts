@@ -106,7 +106,7 @@ export class Request {
   /** Resolves when all instances see the result. Responses arrive in order, so one later command is enough. */
   async #settle(actual: ActualUsage): Promise<void> {
     this.#endRow(actual);
-    this.#limits.settle(this.reservation, actual);
+    this.#limits.release(this.reservation, actual);
     await this.#limits.currentHeaders(this.#row);
   }
 

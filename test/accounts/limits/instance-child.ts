@@ -9,7 +9,7 @@ for (let round = 0; round < 10; round++) {
   for (const decision of decisions) {
     if (!decision.admitted) continue;
     admitted++;
-    limits.settle(decision.reservation, { tokens: 1, pico: 0n, request: true });
+    limits.release(decision.reservation, { tokens: 1, pico: 0n, request: true });
   }
 }
 await limits.status(ask);

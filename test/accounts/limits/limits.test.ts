@@ -387,6 +387,21 @@ for (const kind of KINDS) {
       );
     });
 
+    test('a new limit per minute counts the last minute, also beside a limit that the account had before', async () => {
+      await using fleet = await kind.open();
+      const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 60 });
+      for (const instance of [0, 1]) await (await fleet.run(ask, instance)).end(10);
+      const limits = { tokensPerDay: 1000, requestsPerMinute: 2 };
+      const denial = await fleet.denied({ ...ask, planLimits: limits }, 2);
+      assert.equal(denial.code, 'requests_per_minute');
+      // A request whose limits are those of before does not clear the new one.
+      const earlier = await fleet.run(ask, 1);
+      await earlier.end(10);
+      assert.equal((await fleet.denied({ ...ask, planLimits: limits })).code, 'requests_per_minute');
+      const [status] = await fleet.instances[0]!.status({ ...ask, planLimits: limits });
+      assert.deepEqual([status?.limit, status?.used], ['requestsPerMinute', 2]);
+    });
+
     test('`invalidate` reads the ledger again and keeps running requests', async () => {
       await using fleet = await kind.open();
       const ask = demand({ tokensPerDay: 100 }, { worstTokens: 40 });

@@ -241,14 +241,6 @@ describe('limits of instances without a shared store', () => {
 });
 
 describe('limits after a restart', () => {
-  test('a new limit per minute counts the last minute, also beside a limit that the account had before', async () => {
-    const { fleet } = new Clock();
-    const ask = demand({ tokensPerDay: 1000 }, { worstTokens: 60 });
-    for (const _ of [1, 2]) await (await fleet.run(ask)).end(10);
-    const denial = await fleet.denied({ ...ask, planLimits: { tokensPerDay: 1000, requestsPerMinute: 2 } });
-    assert.equal(denial.code, 'requests_per_minute');
-  });
-
   test('a restart grants no second burst and no second budget', async () => {
     const clock = new Clock();
     const limits = { requestsPerMinute: 3, tokensPerMinute: 300, tokensPerDay: 1000 };

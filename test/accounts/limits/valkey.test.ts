@@ -254,7 +254,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
     });
 
     test('do not restore the reservation of a request that was settled in the meantime', async () => {
-      const { settle, heartbeat, restoreReservations } = limitScripts();
+      const { release, heartbeat, restoreReservations } = limitScripts();
       let ended: Promise<void> | undefined;
       let request: Request | undefined;
       await using server = await startValkey();
@@ -265,7 +265,7 @@ describe('limits in Valkey', { skip: withoutValkey }, () => {
       const ask = demand({ requestsInFlight: 1 });
       request = await store.fleet.run(ask);
       await store.client.sendCommand(['SCRIPT', 'FLUSH']);
-      for (const { text } of [heartbeat, settle]) await store.client.sendCommand(['SCRIPT', 'LOAD', text]);
+      for (const { text } of [heartbeat, release]) await store.client.sendCommand(['SCRIPT', 'LOAD', text]);
       await until(() => ended !== undefined);
       await ended;
       await store.fleet.run(ask);

@@ -322,6 +322,10 @@ describe('the grammar of a JSON schema', () => {
     [{ pattern: '(' }, 'invalid_value', '.pattern'],
     [{ pattern: '(?=a)b' }, 'unsupported_parameter', '.pattern'],
     [{ pattern: '\\bword' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: '\\p{L}' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: '(?i:a)' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: '(?<name>a)\\k<name>' }, 'unsupported_parameter', '.pattern'],
+    [{ pattern: 'a$b' }, 'unsupported_parameter', '.pattern'],
     [
       { pattern: `^(${LETTERS.map((letter) => `${letter}[^${letter}]`).join('|')})*$` },
       'invalid_value',
@@ -428,6 +432,13 @@ describe('the grammar of a JSON schema', () => {
     const grammar = new Gbnf(gbnfOf({ pattern: String.raw`^[^\uD83D\uDE00-\uD83D\uDE4F]\ud83d\ude80$` }));
     assert.ok(grammar.accepts('"a🚀"'));
     for (const text of ['"😀🚀"', '"a"', '"a😀"']) assert.ok(!grammar.accepts(text), text);
+    // With braces, each escape is a character.
+    assert.equal(refusalOf({ pattern: String.raw`^\u{D83D}\uDE00$` }).code, 'invalid_value');
+  });
+
+  it('reads the deepest patterns', () => {
+    const pattern = `^${'('.repeat(498)}a${')'.repeat(498)}$`;
+    assert.ok(new Gbnf(gbnfOf({ pattern })).accepts('"a"'));
   });
 
   it('excludes surrogates, which UTF-8 cannot encode', () => {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import { limitsSchema } from '../../../src/config/plan.ts';
 import { limits } from '../../../src/http/api/contract/limits.ts';
+import { accountJson } from '../../../src/http/api/json.ts';
 import { limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts';
 
 test('every limit of the configuration is in the management API, in snake case', () => {
@@ -39,4 +40,15 @@ test('limits survive a round trip through JSON', () => {
       assert.deepEqual(JSON.parse(JSON.stringify(limitsFromJson(limits.parse(sent)))), plain);
     }),
   );
+});
+
+test('an account whose limits are damaged is not one without limits', () => {
+  const row = { id: 'acct_1', name: 'Acme', plan: null, status: 'active', created_at: 0 } as const;
+  const read = (text: string | null): unknown[] => {
+    const { limits: own, limits_damaged: isDamaged } = accountJson({ ...row, limits: text });
+    return [own?.tokens_per_day ?? null, isDamaged];
+  };
+  assert.deepEqual(read(null), [null, false]);
+  assert.deepEqual(read('{"tokensPerDay":5}'), [5, false]);
+  assert.deepEqual(read('{"tokensPerDay":"x"}'), [null, true]);
 });

@@ -159,11 +159,11 @@ test('sealed reasoning is accepted from the account that received it, and refuse
   const { messages } = read({ input: [user('a'), item(sealed), { role: 'assistant', content: 'b' }] });
   assert.ok(messages[1]?.role === 'assistant');
   assert.equal(messages[1].reasoning, 'Secret thought.');
-  const last = sealed.endsWith('A') ? 'B' : 'A';
+  const other = sealed.at(-5) === 'A' ? 'B' : 'A';
   const foreign = sealing.of('other').seal('Secret thought.');
   for (const text of [
     foreign,
-    `${sealed.slice(0, -5)}${last}${sealed.slice(-4)}`,
+    `${sealed.slice(0, -5)}${other}${sealed.slice(-4)}`,
     'gAAAAABforged',
     'a1b2c3d4',
   ]) {

@@ -27,10 +27,9 @@ async function load(
     await sleep(options.loadMs / steps, undefined, { ref: false });
   }
   onProgress(1);
-  return {
-    engine: new ScriptedEngine(options),
+  return Object.assign(new ScriptedEngine(options), {
     slots: options.slots,
     backend: 'scripted',
     async [Symbol.asyncDispose]() {},
-  };
+  });
 }

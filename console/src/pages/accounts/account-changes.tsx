@@ -1,19 +1,18 @@
 import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizontal } from 'lucide-react';
-import type { ReactNode } from 'react';
+import type { ComponentProps, ReactNode } from 'react';
 import { act, orToast } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
-import { useKeys } from '../../api/keys.ts';
-import { useRead } from '../../api/queries.ts';
-import { confirm } from '../../components/confirm.tsx';
+import { useKeys, useRead } from '../../api/queries.ts';
+import { Status, type Tone } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
+import { confirm } from '../../components/confirm.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { Field, TextField } from '../../components/field.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
-import { LoadFailure } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
 import { Select } from '../../components/select.tsx';
-import { Skeleton } from '../../components/states.tsx';
+import { LoadFailure, Skeleton } from '../../components/states.tsx';
 import {
   LIMIT_NAMES,
   limitAmount,
@@ -25,7 +24,6 @@ import {
   type TypedLimits,
 } from '../../format/limits.ts';
 import { notify } from '../../notify.ts';
-import type { Account } from './account-labels.tsx';
 
 type Plan = ItemOf<'listPlans'>;
 
@@ -37,7 +35,7 @@ export function AccountActions({ account, plan }: { account: Account; plan: Plan
   const { status } = account;
   if (status === 'closed') return null;
   return (
-    <Menu trigger={<Button icon={<Ellipsis className="size-4" aria-hidden="true" />}>Actions</Button>}>
+    <Menu trigger={<Button icon={<Ellipsis />}>Actions</Button>}>
       <MenuItem icon={<Pencil />} onClick={() => renameAccount(account)}>
         Rename
       </MenuItem>
@@ -89,7 +87,7 @@ function renameAccount(account: Account): void {
       submit={({ name }) => change(account, { name }, (renamed) => `Account renamed to ${renamed.name}`)}
       onClose={close}
     >
-      {({ name }, set) => <NameField name={name} set={set} />}
+      {(_, __, field) => <NameField {...field('name')} />}
     </EditDialog>
   ));
 }
@@ -139,12 +137,11 @@ export function editLimits(account: Account, plan: Plan | undefined): void {
       submit={save}
       onClose={close}
     >
-      {(draft, set) => (
+      {(_, __, field) => (
         <>
           <LimitFields
             names={LIMIT_NAMES}
-            draft={draft}
-            set={set}
+            field={field}
             placeholder={(name) => {
               const bound = ofPlan[name];
               return bound === undefined ? 'No limit' : `${limitAmount(name, bound)} (plan)`;
@@ -174,9 +171,9 @@ export function createAccount(): Promise<Account | undefined> {
       }
       onClose={() => close()}
     >
-      {({ name, plan }, set) => (
+      {({ plan }, set, field) => (
         <>
-          <NameField name={name} set={set} hint="For example, the name of a company or team" />
+          <NameField hint="For example, the name of a company or team" {...field('name')} />
           <PlanField plan={plan} set={set} hint="Limits the combined usage of all keys of the account" />
         </>
       )}
@@ -186,27 +183,8 @@ export function createAccount(): Promise<Account | undefined> {
 
 const NEW_ACCOUNT: { name: string; plan: string | null } = { name: '', plan: null };
 
-function NameField({
-  name,
-  set,
-  hint,
-}: {
-  name: string;
-  set: (changed: { name: string }) => void;
-  hint?: string;
-}) {
-  return (
-    <TextField
-      name="name"
-      label="Name"
-      required
-      maxLength={100}
-      autoComplete="off"
-      value={name}
-      onChange={({ target }) => set({ name: target.value })}
-      hint={hint}
-    />
-  );
+function NameField(props: Omit<ComponentProps<typeof TextField>, 'label'>) {
+  return <TextField label="Name" required maxLength={100} autoComplete="off" {...props} />;
 }
 
 /** Value of the default plan in the list. No plan has an empty name. */
@@ -252,19 +230,22 @@ function summaryOf(limits: NonNullable<Plan['limits']>): string {
   return texts.length === 0 ? 'No limits' : texts.slice(0, 2).join(', ');
 }
 
-const ACTIONS = { active: 'Resume', suspended: 'Suspend', closed: 'Close account' } as const;
-const QUESTIONS = {
-  active: (name: string) => `Resume ${name}?`,
-  suspended: (name: string) => `Suspend ${name}?`,
-  closed: (name: string) => `Close ${name} permanently?`,
-} as const;
-const DONE = { active: 'resumed', suspended: 'suspended', closed: 'closed' } as const;
+const STATUS_CHANGES = {
+  active: { question: (name: string) => `Resume ${name}?`, action: 'Resume', done: 'resumed' },
+  suspended: { question: (name: string) => `Suspend ${name}?`, action: 'Suspend', done: 'suspended' },
+  closed: {
+    question: (name: string) => `Close ${name} permanently?`,
+    action: 'Close account',
+    done: 'closed',
+  },
+};
 
 /** Confirms suspending, resuming or closing an account and states the consequences. */
 function changeStatus(account: Account, to: Account['status']): void {
+  const { question, action, done } = STATUS_CHANGES[to];
   void confirm({
-    title: QUESTIONS[to](account.name),
-    action: ACTIONS[to],
+    title: question(account.name),
+    action,
     danger: to !== 'active',
     children:
       to === 'active' ? (
@@ -272,7 +253,7 @@ function changeStatus(account: Account, to: Account['status']): void {
       ) : (
         <Consequences account={account} permanent={to === 'closed'} />
       ),
-    run: () => change(account, { status: to }, ({ name, status }) => `Account ${name} ${DONE[status]}`),
+    run: () => change(account, { status: to }, ({ name }) => `Account ${name} ${done}`),
   });
 }
 
@@ -311,5 +292,32 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
           : 'Nothing is deleted. You can resume the account at any time.'}
       </p>
     </>
+  );
+}
+
+export type Account = ItemOf<'listAccounts'>;
+type AccountStatus = Account['status'];
+
+/** Labels of the account states. */
+export const STATUS_LABELS: Readonly<Record<AccountStatus, string>> = {
+  active: 'Active',
+  suspended: 'Suspended',
+  closed: 'Closed',
+};
+
+const TONES: Readonly<Record<AccountStatus, Tone>> = { active: 'good', suspended: 'warn', closed: 'neutral' };
+
+/** The state of an account. */
+export function AccountState({ status }: { status: AccountStatus }) {
+  return <Status tone={TONES[status]}>{STATUS_LABELS[status]}</Status>;
+}
+
+/** The plan of an account; the default plan if the account has none. */
+export function PlanName({ plan, defaultPlan }: { plan: string | null; defaultPlan: string | undefined }) {
+  if (plan !== null) return <span className="truncate">{plan}</span>;
+  return (
+    <span className="truncate">
+      {defaultPlan ?? ''} <span className="text-xs text-ink-3">default</span>
+    </span>
   );
 }

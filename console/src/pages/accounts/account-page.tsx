@@ -1,29 +1,26 @@
 import { UserPlus } from 'lucide-react';
 import { lazy, Suspense, useMemo } from 'react';
 import { useParams } from 'wouter';
-import type { ResponseOf, ItemOf } from '../../api/client.ts';
-import { useRead, type QueryState, both } from '../../api/queries.ts';
+import type { ItemOf, ResponseOf } from '../../api/client.ts';
+import { both, useRead, type QueryState } from '../../api/queries.ts';
+import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
+import { actionLabel } from '../../audit/audit-texts.ts';
 import { COLORS } from '../../charts/colors.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
-import { Card, Figure } from '../../components/card.tsx';
-import { LimitMeter } from '../../components/limit-meter.tsx';
-import { TextLink, Link } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { Card } from '../../components/card.tsx';
+import { LimitMeters } from '../../components/limit-meter.tsx';
+import { Link, TextLink } from '../../components/link.tsx';
 import { OverlayHost } from '../../components/overlays.tsx';
 import { Page } from '../../components/page.tsx';
-import { Notice, Skeleton, SkeletonRows } from '../../components/states.tsx';
+import { Loaded, Notice, Skeleton, SkeletonRows } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
-import { exactMoney, money } from '../../format/money.ts';
-import { compact, percent, whole } from '../../format/number.ts';
+import { UsageFigures } from '../../components/usage-figures.tsx';
+import { whole } from '../../format/number.ts';
 import { utcSpan, utcTick } from '../../format/time.ts';
-import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
-import { MembersCard } from '../../members/members-card.tsx';
-import { AccountActions, editLimits } from './account-changes.tsx';
-import { AccountState, PlanName, type Account } from './account-labels.tsx';
-import { actionLabel } from '../../audit/audit-texts.ts';
-import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
+import { InvitationsCard, MembersCard } from '../../members/members-card.tsx';
 import { useQueryState } from '../../state/url-query.ts';
+import { AccountActions, AccountState, editLimits, PlanName, type Account } from './account-changes.tsx';
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
 
@@ -48,7 +45,7 @@ function Account({ account }: { account: Account }) {
   const [query, change] = useQueryState();
   const invite = (
     <Button
-      icon={<UserPlus className="size-4" aria-hidden="true" />}
+      icon={<UserPlus />}
       disabled={account.status === 'closed'}
       onClick={() => change({ invite: 'member' })}
     >
@@ -166,14 +163,8 @@ function AccountLimits({ account, plans }: AccountLimitsProps) {
             </p>
           ) : (
             <div className="space-y-5">
-              <LimitMeters accountId={account.id} model={null} />
-              {Object.keys(models).map((model) => (
-                <section key={model}>
-                  <h3 className="mb-3 truncate text-xs font-medium text-ink-2" title={model}>
-                    {model}
-                  </h3>
-                  <LimitMeters accountId={account.id} model={model} />
-                </section>
+              {[null, ...Object.keys(models)].map((model) => (
+                <LimitsOf key={model} accountId={account.id} model={model} />
               ))}
             </div>
           );
@@ -184,24 +175,17 @@ function AccountLimits({ account, plans }: AccountLimitsProps) {
 }
 
 /** Usage of the limits for one model. If `model` is null: of the limits for all models together. */
-function LimitMeters({ accountId, model }: { accountId: string; model: string | null }) {
+function LimitsOf({ accountId, model }: { accountId: string; model: string | null }) {
   const query = { account_id: accountId, ...(model !== null && { model }) };
   const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS });
   return (
     <Loaded query={limits} loading={<Skeleton className="h-24 w-full" />}>
-      {({ data }) => {
-        const own = data.filter((limitStatus) => limitStatus.model === model);
-        if (own.length === 0) return <p className="text-sm text-ink-3">No overall limits</p>;
-        return (
-          <ul className="space-y-4">
-            {own.map((limitStatus) => (
-              <li key={limitStatus.limit}>
-                <LimitMeter limitStatus={limitStatus} />
-              </li>
-            ))}
-          </ul>
-        );
-      }}
+      {({ data }) => (
+        <LimitMeters
+          {...(model !== null && { title: model })}
+          limitStatuses={data.filter((limitStatus) => limitStatus.model === model)}
+        />
+      )}
     </Loaded>
   );
 }
@@ -234,38 +218,12 @@ function AccountUsage({ accountId }: { accountId: string }) {
       <Loaded query={both(all, days)} loading={<Skeleton className="h-40 w-full" />}>
         {([sums, byDay]) => (
           <div className="grid gap-6 lg:grid-cols-[18rem_minmax(0,1fr)]">
-            <Sums usage={sums.data[0]} />
+            <UsageFigures usage={sums.data[0]} className="content-start" />
             <Days days={byDay.data} readAt={days.dataUpdatedAt} />
           </div>
         )}
       </Loaded>
     </Card>
-  );
-}
-
-function Sums({ usage }: { usage: Usage | undefined }) {
-  const {
-    requests = 0,
-    errors = 0,
-    prompt_tokens: prompt = 0,
-    completion_tokens: completion = 0,
-    cost_usd: cost = '0',
-  } = usage ?? {};
-  return (
-    <dl className="grid grid-cols-2 content-start gap-x-4 gap-y-5">
-      <Figure label="Cost" value={<span title={exactMoney(cost)}>{money(cost)}</span>} />
-      <Figure label="Requests" value={whole(requests)} />
-      <Figure
-        label="Tokens"
-        value={compact(prompt + completion)}
-        note={`${compact(prompt)} in, ${compact(completion)} out`}
-      />
-      <Figure
-        label="Errors"
-        value={requests === 0 ? '—' : percent(errors / requests)}
-        note={`${whole(errors)} of ${whole(requests)}`}
-      />
-    </dl>
   );
 }
 

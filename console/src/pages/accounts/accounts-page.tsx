@@ -1,4 +1,4 @@
-import { Plus, Layers, SearchX } from 'lucide-react';
+import { Layers, Plus, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
@@ -6,22 +6,19 @@ import { useAll, useList, useMore, useRead, type QueryState } from '../../api/qu
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Link } from '../../components/link.tsx';
-import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { DataAge } from '../../components/updated-at.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { failedChoices, Select } from '../../components/select.tsx';
-import { EmptyState } from '../../components/states.tsx';
-import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
+import { failedChoices, FilterSelect } from '../../components/select.tsx';
+import { EmptyState, Loaded, LoadFailure, Unloaded } from '../../components/states.tsx';
+import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { Time } from '../../components/time.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, whole } from '../../format/number.ts';
-import { createAccount } from './account-changes.tsx';
-import { STATUS_LABELS, type Account, AccountState, PlanName } from './account-labels.tsx';
-import { UsersList } from './users-list.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
+import { AccountState, createAccount, PlanName, STATUS_LABELS, type Account } from './account-changes.tsx';
+import { UsersList } from './users-list.tsx';
 
 type View = 'accounts' | 'users';
 
@@ -41,11 +38,7 @@ export default function AccountsPage() {
       actions={
         <>
           <DataAge operations={['listAccounts', 'listUsers', 'readUsage']} />
-          <Button
-            kind="primary"
-            icon={<Plus className="size-4" aria-hidden="true" />}
-            onClick={() => void create()}
-          >
+          <Button kind="primary" icon={<Plus />} onClick={() => void create()}>
             Create account
           </Button>
         </>
@@ -68,7 +61,6 @@ export default function AccountsPage() {
 
 /** Maximum page size of the API. Search runs in the browser. */
 const PAGE = 1000;
-const ANY = 'any';
 
 /** All accounts with their usage this month. */
 function AccountsList({ onNew }: { onNew: () => void }) {
@@ -173,22 +165,18 @@ function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
         value={query.get('q') ?? ''}
         onChange={(q) => change({ q }, { replace: true })}
       />
-      <Select
-        small
+      <FilterSelect
         label="Status"
-        value={query.get('status') ?? ANY}
-        choices={[
-          { value: ANY, label: 'Any status' },
-          ...Object.entries(STATUS_LABELS).map(([value, label]) => ({ value, label })),
-        ]}
-        onChange={(status) => change({ status: status === ANY ? null : status })}
+        any="Any status"
+        value={query.get('status')}
+        choices={Object.entries(STATUS_LABELS).map(([value, label]) => ({ value, label }))}
+        onChange={(status) => change({ status })}
       />
-      <Select
-        small
+      <FilterSelect
         label="Plan"
-        value={plan ?? ''}
+        any="Any plan"
+        value={plan}
         choices={[
-          { value: '', label: 'Any plan' },
           ...names.map((name) => ({ value: name, label: name })),
           ...failedChoices(plans, 'the plans'),
         ]}
@@ -240,13 +228,7 @@ function accountColumns({ used, usage, defaultPlan }: ColumnData): Column<Accoun
       from: 'md',
       cell: ({ plan }) => <PlanName plan={plan} defaultPlan={defaultPlan} />,
     },
-    {
-      name: 'created',
-      heading: 'Created',
-      value: ({ created_at: at }) => at,
-      from: 'lg',
-      cell: ({ created_at: at }) => <Time at={at} relative />,
-    },
+    timeColumn({ name: 'created', heading: 'Created', from: 'lg' }, ({ created_at: at }) => at),
     {
       name: 'requests',
       heading: 'Requests',

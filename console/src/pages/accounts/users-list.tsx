@@ -1,20 +1,16 @@
-import { SearchX, Users, Ellipsis, ScrollText, ShieldMinus, ShieldPlus, Trash2 } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { Ellipsis, ScrollText, SearchX, ShieldMinus, ShieldPlus, Trash2, Users } from 'lucide-react';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
 import { useList, useMore } from '../../api/queries.ts';
-import { Badge } from '../../components/badge.tsx';
+import { Badge, UserEmail } from '../../components/badge.tsx';
 import { IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { Link } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState } from '../../components/states.tsx';
-import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
-import { Time } from '../../components/time.tsx';
-import { UserEmail } from '../../components/user-email.tsx';
+import { EmptyState, Loaded } from '../../components/states.tsx';
+import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 
@@ -113,13 +109,7 @@ function userColumns(data: ColumnData): Column<User>[] {
       from: 'md',
       cell: ({ two_factor: hasTwo }) => (hasTwo ? 'On' : <span className="text-ink-3">Off</span>),
     },
-    {
-      name: 'since',
-      heading: 'Created',
-      value: ({ created_at: at }) => at,
-      from: 'md',
-      cell: ({ created_at: at }) => <Time at={at} relative />,
-    },
+    timeColumn({ name: 'since', heading: 'Created', from: 'md' }, ({ created_at: at }) => at),
     {
       name: 'actions',
       heading: 'Actions',
@@ -153,7 +143,7 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
       <Menu
         trigger={
           <IconButton label={`Actions for ${user.name}`}>
-            <Ellipsis className="size-4" aria-hidden="true" />
+            <Ellipsis />
           </IconButton>
         }
       >
@@ -200,81 +190,64 @@ interface Change {
 }
 
 /** Confirms a change to a user. */
-function changeUser(change: Change, isSelf: boolean): void {
-  const {
-    kind,
-    user: { id, name, email_verified: verified },
-  } = change;
+function changeUser({ kind, user }: Change, isSelf: boolean): void {
+  const { id, name, email, email_verified: verified, two_factor: hasTwoFactor } = user;
   const operator = kind === 'make_operator';
   // The question warns about an unverified address.
   const body = operator && !verified ? { operator, allow_unverified: true } : { operator };
-  void confirm({
-    title: titleOf(change),
-    action: ACTIONS[kind],
-    danger: !operator || !verified,
-    children: meaningOf(change, isSelf),
-    run: () =>
-      kind === 'delete'
-        ? act('deleteUser', { params: { id } }, { done: `Deleted ${name}` })
-        : act(
-            'changeUser',
-            { params: { id }, body },
-            { done: `${name} is ${operator ? 'now' : 'no longer'} an operator` },
-          ),
-  });
-}
-
-const ACTIONS: Readonly<Record<Change['kind'], string>> = {
-  make_operator: 'Make operator',
-  unmake_operator: 'Remove operator role',
-  delete: 'Delete user',
-};
-
-function titleOf({ kind, user: { name } }: Change): string {
-  switch (kind) {
-    case 'make_operator':
-      return `Make ${name} an operator?`;
-    case 'unmake_operator':
-      return `Remove the operator role from ${name}?`;
-    case 'delete':
-      return `Delete ${name}?`;
-  }
-}
-
-function meaningOf({ kind, user }: Change, self: boolean): ReactNode {
-  switch (kind) {
-    case 'make_operator':
-      return (
+  const change = () =>
+    act(
+      'changeUser',
+      { params: { id }, body },
+      { done: `${name} is ${operator ? 'now' : 'no longer'} an operator` },
+    );
+  const questions = {
+    make_operator: {
+      title: `Make ${name} an operator?`,
+      action: 'Make operator',
+      danger: !verified,
+      run: change,
+      children: (
         <>
           <p>Operators manage the whole service: every account, key and user, and all usage.</p>
-          {!user.email_verified && (
+          {!verified && (
             <p>
-              The address {user.email} is not verified: someone else may have accepted the invitation and
-              chosen the password. Ask the user to reset their password or to sign in with a provider first.
+              The address {email} is not verified: someone else may have accepted the invitation and chosen
+              the password. Ask the user to reset their password or to sign in with a provider first.
             </p>
           )}
-          {!user.two_factor && (
+          {!hasTwoFactor && (
             <p>This user has not enabled two-factor authentication. Ask them to do so first.</p>
           )}
         </>
-      );
-    case 'unmake_operator':
-      return self ? (
+      ),
+    },
+    unmake_operator: {
+      title: `Remove the operator role from ${name}?`,
+      action: 'Remove operator role',
+      run: change,
+      children: isSelf ? (
         <p>You lose access to the operator pages immediately. Another operator can restore it.</p>
       ) : (
         <p>They lose access to the operator pages immediately, and stay a member of their accounts.</p>
-      );
-    case 'delete':
-      return (
+      ),
+    },
+    delete: {
+      title: `Delete ${name}?`,
+      action: 'Delete user',
+      run: () => act('deleteUser', { params: { id } }, { done: `Deleted ${name}` }),
+      children: (
         <>
           <p>
-            {user.email} is signed out and removed from every account, and can no longer sign in. To return,
-            they need a new invitation.
+            {email} is signed out and removed from every account, and can no longer sign in. To return, they
+            need a new invitation.
           </p>
           <p>
             Accounts, keys and usage are kept. The audit log keeps the user's ID but not their name and email.
           </p>
         </>
-      );
-  }
+      ),
+    },
+  };
+  void confirm(questions[kind]);
 }

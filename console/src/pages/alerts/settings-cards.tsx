@@ -83,7 +83,7 @@ function TypeRow({ type }: { type: Settings['types'][number] }) {
             silencedUntil={type.silenced_until}
             trigger={
               <IconButton label={`Silence ${name}`}>
-                <Ellipsis className="size-4" aria-hidden="true" />
+                <Ellipsis />
               </IconButton>
             }
           />

@@ -38,19 +38,19 @@ export function SilenceMenu({ target, name, silencedUntil, trigger }: SilenceMen
     void orToast(act('unsilenceAlerts', { body: target }, { done: `${name} is no longer silenced` }));
   return (
     <Menu trigger={trigger}>
-      <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceFor(HOUR_MS)}>
+      <MenuItem icon={<BellOff />} onClick={() => silenceFor(HOUR_MS)}>
         Silence for 1 hour
       </MenuItem>
-      <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceFor(24 * HOUR_MS)}>
+      <MenuItem icon={<BellOff />} onClick={() => silenceFor(24 * HOUR_MS)}>
         Silence for 1 day
       </MenuItem>
-      <MenuItem icon={<BellOff aria-hidden="true" />} onClick={() => silenceUntil(name, silence)}>
+      <MenuItem icon={<BellOff />} onClick={() => silenceUntil(name, silence)}>
         Silence until …
       </MenuItem>
       {silencedUntil !== null && (
         <>
           <MenuSeparator />
-          <MenuItem icon={<BellRing aria-hidden="true" />} onClick={unsilence}>
+          <MenuItem icon={<BellRing />} onClick={unsilence}>
             End silence
           </MenuItem>
         </>
@@ -71,7 +71,7 @@ function silenceUntil(name: string, silence: (until: string) => Promise<unknown>
       submit={({ until }) => silence(new Date(until).toISOString())}
       onClose={() => close()}
     >
-      {({ until }, set) => (
+      {(_, __, field) => (
         <TextField
           label="Until"
           aside="local time"
@@ -79,8 +79,7 @@ function silenceUntil(name: string, silence: (until: string) => Promise<unknown>
           required
           min={localInput(nowMs)}
           max={localInput(nowMs + 365 * 24 * HOUR_MS)}
-          value={until}
-          onChange={({ target }) => set({ until: target.value })}
+          {...field('until')}
         />
       )}
     </EditDialog>

@@ -1,32 +1,33 @@
 import { ChevronDown, ScrollText, SearchX } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { useKeys } from '../../api/keys.ts';
-import { useList, useMore, useRead } from '../../api/queries.ts';
+import { useKeys, useList, useMore, useRead } from '../../api/queries.ts';
+import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
+import {
+  ACTION_LABELS,
+  actionLabel,
+  changesOf,
+  foldPlaygroundKeys,
+  groupText,
+  rowOf,
+  standaloneLabel,
+  type AuditRow,
+  type Entry,
+} from '../../audit/audit-texts.ts';
 import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { DetailList } from '../../components/detail-list.tsx';
+import { useToday } from '../../components/date-range-days.ts';
+import { TimeFilter } from '../../components/date-range.tsx';
+import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextLink } from '../../components/link.tsx';
-import { Loaded, LoadFailure } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchSelect } from '../../components/search-select.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, Loaded, LoadFailure } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, type Column } from '../../components/table.tsx';
-import { useToday } from '../../components/date-range-days.ts';
-import { TimeFilter } from '../../components/time-filter.tsx';
 import { timeRangeOf, timeRangeQuery } from '../../components/time-range.ts';
 import { Time } from '../../components/time.tsx';
-import { foldPlaygroundKeys, groupText, rowOf, type AuditRow } from '../../audit/fold.ts';
-import { exactTime } from '../../format/time.ts';
-import {
-  type Entry,
-  actionLabel,
-  ACTION_LABELS,
-  standaloneLabel,
-  changesOf,
-} from '../../audit/audit-texts.ts';
-import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
+import { exactTime } from '../../format/time.ts';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;
@@ -186,7 +187,6 @@ function EventCell({ row, isExpanded, onOpen }: EventCellProps) {
           {groupText(group)}
           <ChevronDown
             className={`size-3.5 text-ink-3 transition-transform ${isExpanded ? 'rotate-180' : ''}`}
-            aria-hidden="true"
           />
         </button>
       )}
@@ -220,66 +220,49 @@ function AuditFilters() {
   const keys = useKeys({});
   const time = timeRangeOf(query);
   const narrowed = FILTERS.some((name) => query.has(name));
-  const ofAccounts = (accounts.data?.data ?? []).map(({ id, name }) => ({
-    value: `account:${id}`,
-    label: name,
-    hint: id,
-  }));
-  const ofUsers = (users.data?.data ?? []).map(({ id, name, email }) => ({
-    value: `user:${id}`,
-    label: name,
-    hint: email,
-  }));
-  const ofKeys = (keys.data?.data ?? []).map(({ id, name, last_four: lastFour }) => ({
-    value: `key:${id}`,
-    label: name,
-    hint: `…${lastFour}`,
-  }));
+  const ofAccounts = (accounts.data?.data ?? []).map(({ id, name }) => choice(`account:${id}`, name, id));
+  const ofUsers = (users.data?.data ?? []).map(({ id, name, email }) => choice(`user:${id}`, name, email));
+  const ofKeys = (keys.data?.data ?? []).map(({ id, name, last_four: lastFour }) =>
+    choice(`key:${id}`, name, `…${lastFour}`),
+  );
+  const visitor = choice('visitor', 'Visitor', 'not signed in');
+  const selects = [
+    {
+      name: 'actor',
+      label: 'Actor',
+      choices: [choice('service', 'Service'), visitor, ...ofUsers, ...ofKeys],
+      typed: typedName,
+    },
+    {
+      name: 'action',
+      label: 'Event',
+      choices: Object.keys(ACTION_LABELS).map((action) => choice(action, standaloneLabel(action), action)),
+    },
+    {
+      name: 'subject',
+      label: 'Subject',
+      choices: [...ofAccounts, ...ofUsers, ...ofKeys],
+      typed: typedName,
+    },
+    {
+      name: 'of',
+      label: 'Account',
+      choices: (accounts.data?.data ?? []).map(({ id, name }) => choice(id, name, id)),
+    },
+  ];
   return (
     <div className="grid grid-cols-2 items-center gap-2 border-b border-line p-3 sm:px-5 lg:flex lg:flex-wrap">
-      <SearchSelect
-        label="Actor"
-        any="Any actor"
-        value={query.get('actor')}
-        choices={[
-          { value: 'service', label: 'Service' },
-          { value: 'visitor', label: 'Visitor', hint: 'not signed in' },
-          ...ofUsers,
-          ...ofKeys,
-        ]}
-        typed={typedName}
-        onChange={(actor) => change({ actor })}
-        className="lg:w-44"
-      />
-      <SearchSelect
-        label="Event"
-        any="Any event"
-        value={query.get('action')}
-        choices={Object.keys(ACTION_LABELS).map((action) => ({
-          value: action,
-          label: standaloneLabel(action),
-          hint: action,
-        }))}
-        onChange={(action) => change({ action })}
-        className="lg:w-44"
-      />
-      <SearchSelect
-        label="Subject"
-        any="Any subject"
-        value={query.get('subject')}
-        choices={[...ofAccounts, ...ofUsers, ...ofKeys]}
-        typed={typedName}
-        onChange={(subject) => change({ subject })}
-        className="lg:w-44"
-      />
-      <SearchSelect
-        label="Account"
-        any="Any account"
-        value={query.get('of')}
-        choices={ofAccounts.map((choice) => ({ ...choice, value: choice.hint }))}
-        onChange={(of) => change({ of })}
-        className="lg:w-44"
-      />
+      {selects.map(({ name, label, ...select }) => (
+        <SearchSelect
+          key={name}
+          label={label}
+          any={`Any ${label.toLowerCase()}`}
+          value={query.get(name)}
+          onChange={(value) => change({ [name]: value })}
+          className="lg:w-44"
+          {...select}
+        />
+      ))}
       <TimeFilter value={time} onChange={({ range, from, to }) => change({ range, from, to })} />
       {narrowed && (
         <Button
@@ -299,6 +282,8 @@ function AuditFilters() {
     </div>
   );
 }
+
+const choice = (value: string, label: string, hint?: string) => ({ value, label, hint });
 
 /** Accepts names that no list contains: `cli:ops`, `plan:free`, deleted users. */
 const typedName = (text: string): string | null => (/^[a-z]+:\S+$/.test(text) ? text : null);
@@ -354,18 +339,12 @@ function Details({ entry }: { entry: Entry }) {
           { label: 'Time', value: <Time at={at} /> },
           { label: 'Actor', value: <ActorName entry={entry} /> },
           { label: 'IP address', value: <IpAddress ip={ip} /> },
-          ...(accountId === null
-            ? []
-            : [
-                {
-                  label: 'Account',
-                  value: (
-                    <TextLink to={`/operator/accounts/${accountId}`}>
-                      {entry.account_name ?? accountId}
-                    </TextLink>
-                  ),
-                },
-              ]),
+          accountId !== null && {
+            label: 'Account',
+            value: (
+              <TextLink to={`/operator/accounts/${accountId}`}>{entry.account_name ?? accountId}</TextLink>
+            ),
+          },
           { label: 'Event type', value: <Mono>{action}</Mono> },
           { label: 'Actor ID', value: <Mono>{actor}</Mono> },
           { label: 'Subject ID', value: <Mono>{subject}</Mono> },
@@ -382,8 +361,4 @@ function Details({ entry }: { entry: Entry }) {
       </p>
     </div>
   );
-}
-
-function Mono({ children }: { children: string }) {
-  return <span className="font-mono text-xs break-all">{children}</span>;
 }

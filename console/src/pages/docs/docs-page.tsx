@@ -1,8 +1,7 @@
 import { Download, SearchX } from 'lucide-react';
 import { useDeferredValue, useMemo, type ReactNode } from 'react';
 import { Redirect, useParams } from 'wouter';
-import { useDocument } from '../../api/document-query.ts';
-import type { ApiDocument } from '../../api/document.ts';
+import { useDocument, type ApiDocument } from '../../api/document.ts';
 import { groupsOf, matching, type Entry, type Group } from '../../api/operations.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
@@ -10,15 +9,14 @@ import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { outputLabel } from '../../format/modality.ts';
+import { EmptyState, Loaded, Skeletons } from '../../components/states.tsx';
+import { closestToReady, outputLabel } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
-import { NavDisclosure } from './nav-disclosure.tsx';
+import { DocsNav } from './docs-nav.tsx';
 import { MethodBadge, OperationDetails } from './operation-details.tsx';
 
 /** The API reference, generated from the OpenAPI document of the service: a list, and one page per operation. */
@@ -49,12 +47,12 @@ export default function DocsPage() {
           download="sluice-openapi.json"
           className="inline-flex h-9 items-center gap-2 rounded-lg border border-line-strong bg-surface px-3.5 text-sm font-medium text-ink transition-colors hover:bg-hover"
         >
-          <Download className="size-4" aria-hidden="true" />
+          <Download className="size-4" />
           Download OpenAPI document
         </a>
       }
     >
-      <Loaded card query={document} loading={<Waiting />}>
+      <Loaded card query={document} loading={<Skeletons heights={['h-8', 'h-72', 'h-72']} />}>
         {(loaded) => (
           <Reference
             document={loaded}
@@ -93,8 +91,7 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   const known = models.data?.data ?? [];
   const output = OUTPUTS.get(entry?.path ?? '') ?? null;
   const suited = known.filter((one) => outputLabel(one) === output);
-  const model =
-    (suited.find(({ state }) => state === 'ready') ?? suited[0] ?? known[0])?.id ?? 'namespace/model';
+  const model = (closestToReady(suited) ?? known[0])?.id ?? 'namespace/model';
   const { schemas } = document.components;
   return (
     <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">
@@ -104,9 +101,24 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
           value={search}
           onChange={(q) => change({ q }, { replace: true })}
         />
-        <NavDisclosure key={entry?.id} label="All operations" open={entry !== undefined && search !== ''}>
-          <DocsNav groups={groups} current={entry?.id ?? null} />
-        </NavDisclosure>
+        <DocsNav
+          key={entry?.id}
+          label="Operations"
+          current={`/docs/${entry?.id ?? ''}`}
+          open={entry !== undefined && search !== ''}
+          groups={groups.map(({ label, entries }) => ({
+            label,
+            links: entries.map(({ id, title, method }) => ({
+              to: `/docs/${id}`,
+              title,
+              aside: (
+                <span className="shrink-0 scale-90" aria-hidden="true">
+                  <MethodBadge method={method} />
+                </span>
+              ),
+            })),
+          }))}
+        />
       </div>
       {entry !== undefined ? (
         <OperationDetails
@@ -200,61 +212,6 @@ function Overview({
       ))}
     </div>
   );
-}
-
-function Waiting() {
-  return (
-    <div role="status" className="space-y-6">
-      <span className="sr-only">Loading</span>
-      <Skeleton className="h-8 w-60" />
-      <Skeleton className="h-72 w-full" />
-      <Skeleton className="h-72 w-full" />
-    </div>
-  );
-}
-
-/** The navigation of the API reference. `current`: the operation of this page. */
-function DocsNav({ groups, current }: { groups: readonly Group[]; current: string | null }) {
-  return (
-    <nav
-      aria-label="Operations"
-      className="max-h-[60dvh] overflow-y-auto xl:max-h-[calc(100dvh-7rem)] xl:pr-2"
-    >
-      {groups.length === 0 && <p className="px-2 text-xs text-ink-3">No matching operations</p>}
-      {groups.map(({ label, entries }) => (
-        <div key={label} className="mb-4">
-          <p className="mb-1 px-2 text-2xs font-medium text-ink-3">{label}</p>
-          <ul>
-            {entries.map(({ id, title, method }) => (
-              <li key={id}>
-                <Link
-                  ref={current === id ? reveal : undefined}
-                  to={`/docs/${id}`}
-                  aria-current={current === id ? 'page' : undefined}
-                  className="flex min-h-7 items-center justify-between gap-2 rounded-md px-2 py-1 text-xs text-ink-2 hover:bg-hover hover:text-ink aria-[current]:bg-hover aria-[current]:font-medium aria-[current]:text-ink"
-                >
-                  <span className="min-w-0">{title}</span>
-                  <span className="shrink-0 scale-90" aria-hidden="true">
-                    <MethodBadge method={method} />
-                  </span>
-                </Link>
-              </li>
-            ))}
-          </ul>
-        </div>
-      ))}
-    </nav>
-  );
-}
-
-/** Scrolls the list to the current link without scrolling the page. */
-function reveal(link: HTMLAnchorElement | null): void {
-  const list = link?.closest('nav');
-  if (!link || !list) return;
-  const place = link.getBoundingClientRect();
-  const seen = list.getBoundingClientRect();
-  if (place.top < seen.top) list.scrollTop -= seen.top - place.top;
-  else if (place.bottom > seen.bottom) list.scrollTop += place.bottom - seen.bottom;
 }
 
 /** What models return, at the paths for others than those that generate text. */

@@ -5,13 +5,12 @@ import { useLocation, useParams } from 'wouter';
 import type { GuideContent } from '../../../guide.ts';
 import { ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
+import { GUIDES, guidesOf } from '../../components/guide-pages.ts';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, Skeleton } from '../../components/states.tsx';
+import { EmptyState, Skeletons } from '../../components/states.tsx';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
-import { Link } from '../../components/link.tsx';
-import { GUIDES, guidesOf } from '../../components/guide-pages.ts';
-import { NavDisclosure } from './nav-disclosure.tsx';
+import { DocsNav } from './docs-nav.tsx';
 
 const CONTENTS = import.meta.glob<{ default: GuideContent }>('../../../../docs/*.md');
 
@@ -30,9 +29,14 @@ export default function GuidePage() {
     <Page wide title={page?.title ?? 'Guides'}>
       <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">
         <div className="mb-6 xl:sticky xl:top-6 xl:self-start">
-          <NavDisclosure label="All guides">
-            <GuideNav groups={groups} current={slug} />
-          </NavDisclosure>
+          <DocsNav
+            label="Guides"
+            current={`/docs/guide/${slug}`}
+            groups={groups.map(({ label, pages }) => ({
+              label,
+              links: pages.map(({ slug: name, title }) => ({ to: `/docs/guide/${name}`, title })),
+            }))}
+          />
         </div>
         {page === undefined ? (
           <Card>
@@ -45,41 +49,12 @@ export default function GuidePage() {
             </EmptyState>
           </Card>
         ) : content.data === undefined || content.data === null ? (
-          <div role="status" className="space-y-4">
-            <span className="sr-only">Loading</span>
-            <Skeleton className="h-5 w-2/3" />
-            <Skeleton className="h-40 w-full" />
-          </div>
+          <Skeletons heights={['h-5', 'h-40']} />
         ) : (
           <Content key={slug} content={content.data} />
         )}
       </div>
     </Page>
-  );
-}
-
-function GuideNav({ groups, current }: { groups: ReturnType<typeof guidesOf>; current: string }) {
-  return (
-    <nav aria-label="Guides">
-      {groups.map(({ label, pages }) => (
-        <div key={label} className="mb-4">
-          <p className="mb-1 px-2 text-2xs font-medium text-ink-3">{label}</p>
-          <ul>
-            {pages.map(({ slug, title }) => (
-              <li key={slug}>
-                <Link
-                  to={`/docs/guide/${slug}`}
-                  aria-current={slug === current ? 'page' : undefined}
-                  className="block rounded-md px-2 py-1 text-xs leading-5 text-ink-2 hover:bg-hover hover:text-ink aria-[current]:bg-hover aria-[current]:font-medium aria-[current]:text-ink"
-                >
-                  {title}
-                </Link>
-              </li>
-            ))}
-          </ul>
-        </div>
-      ))}
-    </nav>
   );
 }
 

@@ -1,16 +1,16 @@
-import { ChevronRight } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import type { Entry, Response } from '../../api/operations.ts';
 import { Badge, type Tone } from '../../components/badge.tsx';
 import { ButtonLink } from '../../components/button.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { Code, CodeTabs } from '../../components/code.tsx';
 import { CopyButton } from '../../components/copy.tsx';
+import { LazyDisclosure } from '../../components/disclosure.tsx';
 import { curl } from '../../snippets/curl.ts';
 import { KEY_VARIABLE, samplesAt } from '../../snippets/samples.ts';
 import { useSession } from '../../state/session.tsx';
 import { addressOf, exampleBody } from './example.ts';
-import { ShapeLine, SchemaFields } from './schema-fields.tsx';
+import { SchemaFields, ShapeLine } from './schema-fields.tsx';
 import { shapeOf, type Schemas } from './schema.ts';
 
 interface OperationDetailsProps {
@@ -169,29 +169,25 @@ function OperationResponses({ entry, schemas }: Pick<OperationDetailsProps, 'ent
 
 function OneStatus({ response, schemas }: { response: Response; schemas: Schemas }) {
   const { status, description } = response;
-  const [open, setOpen] = useState(false);
-  const good = status.startsWith('2');
   // Descriptions of errors start each paragraph with a code.
   const codes = [...description.matchAll(/^`(\w+)`: /gm)].map(([, code = '']) => code);
+  const label = (
+    <>
+      <Badge tone={status.startsWith('2') ? 'good' : 'neutral'}>
+        <span className="font-mono">{status}</span>
+      </Badge>
+      <span className="min-w-0 leading-5 font-normal break-words text-ink-2">
+        {codes.length > 0 ? (
+          <span className="font-mono text-2xs">{codes.join(', ')}</span>
+        ) : (
+          <CodeText text={description} />
+        )}
+      </span>
+    </>
+  );
   return (
-    <details className="group" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary className="flex list-none items-start gap-2 py-2.5 text-xs [&::-webkit-details-marker]:hidden">
-        <ChevronRight
-          className="mt-0.5 size-3.5 shrink-0 text-ink-3 transition-transform group-open:rotate-90"
-          aria-hidden="true"
-        />
-        <Badge tone={good ? 'good' : 'neutral'}>
-          <span className="font-mono">{status}</span>
-        </Badge>
-        <span className="min-w-0 leading-5 break-words text-ink-2">
-          {codes.length > 0 ? (
-            <span className="font-mono text-2xs">{codes.join(', ')}</span>
-          ) : (
-            <CodeText text={description} />
-          )}
-        </span>
-      </summary>
-      {open && (
+    <LazyDisclosure label={label} className="[&>summary]:flex [&>summary]:gap-2 [&>summary]:py-2.5">
+      {() => (
         <div className="pb-3 pl-5.5">
           {codes.length > 0 ? (
             <Codes description={description} />
@@ -200,7 +196,7 @@ function OneStatus({ response, schemas }: { response: Response; schemas: Schemas
           )}
         </div>
       )}
-    </details>
+    </LazyDisclosure>
   );
 }
 

@@ -1,7 +1,6 @@
-import { ChevronRight } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
 import type { Schema } from '../../api/document.ts';
 import { CodeText } from '../../components/code-text.tsx';
+import { LazyDisclosure } from '../../components/disclosure.tsx';
 import { shapeOf, type SchemaField, type Schemas, type Shape } from './schema.ts';
 
 /** Which fields are marked: required ones in requests, optional ones in responses. */
@@ -68,7 +67,14 @@ function FieldLine({ field, schemas, marked }: Omit<PartsProps, 'shape'> & { fie
         shape={shape}
       />
       {shape.fields.length + shape.variants.length > 0 && (
-        <Nested label={`Fields of ${field.name}`}>{() => <Parts {...{ shape, schemas, marked }} />}</Nested>
+        // Schemas may be recursive.
+        <LazyDisclosure className="mt-1.5" label={`Fields of ${field.name}`}>
+          {() => (
+            <div className="mt-1 ml-1.5 border-l border-line pl-3.5">
+              <Parts {...{ shape, schemas, marked }} />
+            </div>
+          )}
+        </LazyDisclosure>
       )}
     </>
   );
@@ -108,19 +114,5 @@ export function ShapeLine({ name, mark, shape }: { name: string; mark: Marked | 
         <p className="mt-0.5 text-2xs leading-4 break-words text-ink-3">{shape.constraints.join(' · ')}</p>
       )}
     </>
-  );
-}
-
-/** Collapsible nested fields. Rendered on first open, because schemas may be recursive. */
-function Nested({ label, children }: { label: string; children: () => ReactNode }) {
-  const [open, setOpen] = useState(false);
-  return (
-    <details className="group mt-1.5" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary className="inline-flex list-none items-center gap-1 rounded text-xs font-medium text-accent [&::-webkit-details-marker]:hidden">
-        <ChevronRight className="size-3.5 transition-transform group-open:rotate-90" aria-hidden="true" />
-        {label}
-      </summary>
-      {open && <div className="mt-1 ml-1.5 border-l border-line pl-3.5">{children()}</div>}
-    </details>
   );
 }

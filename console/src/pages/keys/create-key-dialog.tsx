@@ -3,12 +3,11 @@ import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { CodeTabs } from '../../components/code.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
+import { openOverlay } from '../../components/overlays.tsx';
 import { OneTimeSecret, SecretDialog } from '../../components/secret-dialog.tsx';
-import { generatesText } from '../../format/modality.ts';
-import { exampleFor } from '../../connect/example.ts';
+import { closestToReady, exampleRequest } from '../../format/modality.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import type { CurrentAccount } from '../../state/account.ts';
-import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
 import { keyErrors, NEW_KEY, settingsOf, type KeyDraft } from './key-draft.ts';
 import { KeyFields } from './key-form.tsx';
@@ -51,7 +50,7 @@ export default function CreateKeyDialog({ account, onClose }: CreateKeyDialogPro
       submit={create}
       onClose={onClose}
     >
-      {(draft, set, invalid) => <KeyFields draft={draft} set={set} invalid={invalid} before={null} />}
+      {(draft, set, field, invalid) => <KeyFields {...{ draft, set, field, invalid }} before={null} />}
     </EditDialog>
   );
 }
@@ -92,13 +91,10 @@ function FirstCall({ created }: { created: ResponseOf<'createKey'> }) {
   const models = useRead('listServedModels', undefined);
   const allowed = created.allowed_models;
   const usable = models.data?.data.filter(({ id }) => allowed === null || allowed.includes(id)) ?? [];
-  // Most new keys are for text.
-  const generating = usable.filter(generatesText);
-  const preferred = generating.length > 0 ? generating : usable;
-  const found = preferred.find(({ state }) => state === 'ready') ?? preferred[0];
-  const model = found?.id ?? allowed?.[0];
-  if (model === undefined) return null;
-  const request = exampleFor(found ?? { id: model, modality: null, recommended_sampling: {} });
+  const found = closestToReady(usable);
+  const id = found?.id ?? allowed?.[0];
+  if (id === undefined) return null;
+  const request = exampleRequest(found ?? { id, modality: null, recommended_sampling: {} });
   return (
     <section>
       <h3 className="mb-1 text-sm font-semibold">Example request</h3>

@@ -1,22 +1,25 @@
-import { useState } from 'react';
+import { ChartColumn, ListTree, Pencil } from 'lucide-react';
+import { useState, type ReactNode } from 'react';
 import { Redirect } from 'wouter';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
-import { openConnect } from '../../connect/open-connect.tsx';
+import { Badge } from '../../components/badge.tsx';
+import { Button, ButtonLink } from '../../components/button.tsx';
+import { CopiedId, DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
+import { LimitMeters } from '../../components/limit-meter.tsx';
 import { useWasTrue } from '../../components/opening.ts';
-import { Loaded } from '../../components/loaded.tsx';
-import { Skeleton } from '../../components/states.tsx';
+import { Loaded, Skeleton } from '../../components/states.tsx';
+import { Time } from '../../components/time.tsx';
+import { UsageFigures } from '../../components/usage-figures.tsx';
+import { openConnect } from '../../connect/open-connect.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
+import { endPreviousSecret, PreviousSecret, revokeKey, rotateKey } from './key-changes.tsx';
 import { draftOf, keyErrors, settingsOf } from './key-draft.ts';
-import { KeyDetails } from './key-details.tsx';
 import { KeyFields } from './key-form.tsx';
-import { useKeyRights } from './key-state.tsx';
-import { revokeKey } from './revoke-key.tsx';
-import { endPreviousSecret, rotateKey } from './rotate-key.tsx';
+import { KeyState, LastUse, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -104,7 +107,133 @@ function EditKey({ apiKey, onClose }: { apiKey: Key; onClose: () => void }) {
       }
       onClose={onClose}
     >
-      {(draft, set, invalid) => <KeyFields draft={draft} set={set} invalid={invalid} before={before} />}
+      {(draft, set, field, invalid) => <KeyFields {...{ draft, set, field, invalid, before }} />}
     </EditDialog>
+  );
+}
+
+interface KeyActions {
+  onEdit: () => void;
+  /** Asks whether to end the previous secret. */
+  onEndPrevious: () => void;
+}
+
+/** The details of a key: properties, usage this month and limits. */
+function KeyDetails({ apiKey: key, ...actions }: { apiKey: Key } & KeyActions) {
+  return (
+    <div className="space-y-7">
+      <Facts apiKey={key} {...actions} />
+      <KeySection title="This month">
+        <KeyUsage apiKey={key} />
+      </KeySection>
+      {key.status === 'live' && (
+        <KeySection title="Limits">
+          <KeyLimits apiKey={key} />
+        </KeySection>
+      )}
+    </div>
+  );
+}
+
+function KeySection({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section>
+      <h3 className="mb-3 text-sm font-semibold">{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+function Facts({ apiKey: key, onEdit, onEndPrevious }: { apiKey: Key } & KeyActions) {
+  const mayChange = useKeyRights()(key) === 'change';
+  return (
+    <div>
+      <div className="mb-4 flex min-h-9 items-center justify-between gap-3">
+        <span className="flex flex-wrap items-center gap-3 text-sm">
+          <KeyState apiKey={key} />
+          {key.kind === 'admin' && <Badge tone="warn">Admin</Badge>}
+          {key.purpose === 'playground' && <Badge>Playground</Badge>}
+        </span>
+        {mayChange && (
+          <Button size="small" icon={<Pencil />} onClick={onEdit}>
+            Edit
+          </Button>
+        )}
+      </div>
+      <DetailList
+        details={[
+          { label: 'Key', value: <MaskedKey apiKey={key} /> },
+          key.previous !== null && {
+            label: 'Previous secret',
+            value: <PreviousSecret previous={key.previous} onEnd={mayChange ? onEndPrevious : null} />,
+          },
+          { label: 'ID', value: <CopiedId id={key.id} what="key ID" /> },
+          key.tags.length > 0 && { label: 'Tags', value: <Tags tags={key.tags} wraps /> },
+          { label: 'Created', value: <Time at={key.created_at} /> },
+          { label: 'Last used', value: <LastUse apiKey={key} /> },
+          key.status === 'revoked'
+            ? { label: 'Revoked', value: <Time at={key.revoked_at} /> }
+            : {
+                label: key.status === 'expired' ? 'Expired' : 'Expires',
+                value: <Time at={key.expires_at} />,
+              },
+          key.strict && { label: 'Strict', value: 'Refuses requests of which a part would have no effect' },
+          {
+            label: 'Models',
+            value:
+              key.allowed_models === null
+                ? 'All'
+                : key.allowed_models.map((id) => (
+                    <span key={id} className="block">
+                      <Mono>{id}</Mono>
+                    </span>
+                  )),
+          },
+        ]}
+      />
+    </div>
+  );
+}
+
+function KeyUsage({ apiKey: { id, account_id } }: { apiKey: Key }) {
+  const read = useRead('readUsage', { query: { account_id, key_id: id } });
+  return (
+    <>
+      <Loaded query={read} loading={<Skeleton className="h-[5.25rem] w-full" />}>
+        {({ data: [sum] }) => <UsageFigures usage={sum} className="rounded-lg border border-line p-4" />}
+      </Loaded>
+      <div className="mt-3 flex flex-wrap gap-2">
+        <ButtonLink size="small" to={`/requests?key=${id}`} icon={<ListTree />}>
+          View requests
+        </ButtonLink>
+        <ButtonLink size="small" to={`/usage?key=${id}`} icon={<ChartColumn />}>
+          View usage
+        </ButtonLink>
+      </div>
+    </>
+  );
+}
+
+/** Live usage of the limits of a key and its account. */
+function KeyLimits({ apiKey: key }: { apiKey: Key }) {
+  const read = useRead(
+    'readLimits',
+    { query: { account_id: key.account_id, key_id: key.id } },
+    { everyMs: 10_000 },
+  );
+  const single = Object.keys(key.limits?.models ?? {});
+  return (
+    <Loaded query={read} loading={<Skeleton className="h-24 w-full" />}>
+      {({ data }) => (
+        <div className="space-y-5">
+          <LimitMeters title="This key" limitStatuses={data.filter(({ scope }) => scope === 'key')} />
+          {single.length > 0 && <p className="text-xs text-ink-3">Separate limits for {single.join(', ')}</p>}
+          <LimitMeters
+            title="Account (shared by all its keys)"
+            limitStatuses={data.filter(({ scope }) => scope === 'account')}
+          />
+        </div>
+      )}
+    </Loaded>
   );
 }

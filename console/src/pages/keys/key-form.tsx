@@ -1,10 +1,11 @@
-import { ChevronRight } from 'lucide-react';
 import { CheckboxGroup } from '@base-ui/react/checkbox-group';
-import { useState, type ReactNode } from 'react';
+import { useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Checkbox, GroupCheckbox, Segmented } from '../../components/choices.tsx';
+import { Disclosure } from '../../components/disclosure.tsx';
 import { Field, TextField } from '../../components/field.tsx';
+import type { FieldOf } from '../../components/form.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
 import { LIMIT_NAMES, limitInput } from '../../format/limits.ts';
@@ -20,6 +21,7 @@ const OTHER_LIMITS = LIMIT_NAMES.filter((name) => name !== BUDGET);
 interface KeyFieldsProps {
   draft: KeyDraft;
   set: (changed: Partial<KeyDraft>) => void;
+  field: FieldOf<KeyDraft>;
   /** Names of parameters with errors. */
   invalid: readonly string[];
   /** The existing key; null: new key. */
@@ -27,7 +29,7 @@ interface KeyFieldsProps {
 }
 
 /** The fields of a key, with rarely used settings collapsed. */
-export function KeyFields({ draft, set, invalid, before }: KeyFieldsProps) {
+export function KeyFields({ draft, set, field, invalid, before }: KeyFieldsProps) {
   const { user } = useSession();
   const [more, setMore] = useState(
     draft.models !== null || draft.strict || OTHER_LIMITS.some((name) => draft[name] !== ''),
@@ -38,13 +40,11 @@ export function KeyFields({ draft, set, invalid, before }: KeyFieldsProps) {
   return (
     <div className="space-y-5">
       <TextField
-        name="name"
         label="Name"
         hint="For example, the app that uses the key"
         autoComplete="off"
         maxLength={100}
-        value={draft.name}
-        onChange={({ target }) => set({ name: target.value })}
+        {...field('name')}
       />
       <ExpiryField
         expiry={draft.expiry}
@@ -53,81 +53,49 @@ export function KeyFields({ draft, set, invalid, before }: KeyFieldsProps) {
         onChange={set}
       />
       <TextField
-        name={`limits.${BUDGET}`}
         label="Monthly budget"
         aside={limitInput(BUDGET)}
         hint="Per calendar month in UTC. Once it is spent, requests are refused until the next month."
         inputMode="decimal"
         autoComplete="off"
         placeholder="No budget"
-        value={draft[BUDGET]}
-        onChange={({ target }) => set({ [BUDGET]: target.value })}
+        {...field(BUDGET, `limits.${BUDGET}`)}
       />
       <TextField
-        name="tags"
         label="Tags"
         aside="optional"
         hint="Separated by commas, such as production, team:search"
         autoComplete="off"
-        value={draft.tags}
-        onChange={({ target }) => set({ tags: target.value })}
+        {...field('tags')}
       />
-      <Collapsible summary="Models and limits" open={more || isInvalid} onToggle={setMore}>
-        <ModelsField chosen={draft.models} onChange={(models) => set({ models })} />
-        <LimitFields names={OTHER_LIMITS} draft={draft} set={set} />
-        <p className="text-xs leading-5 text-ink-3">
-          These limits apply across all models, in addition to the account's limits.
-          {before?.limits?.models !== undefined &&
-            " The key's per-model limits are not shown here and stay as they are."}
-        </p>
-        <Checkbox checked={draft.strict} onChange={(strict) => set({ strict })}>
-          Strict
-          <span className="block text-xs leading-5 text-ink-3">
-            Refuses requests of which a part would have no effect. Otherwise, such parts are ignored and
-            listed in the receipt.
-          </span>
-        </Checkbox>
-        {user.operator && before === null && (
-          <Checkbox checked={draft.admin} onChange={(admin) => set({ admin })}>
-            Admin key
+      <Disclosure framed label="Models and limits" open={more || isInvalid} onToggle={setMore}>
+        <div className="space-y-5 border-t border-line p-4">
+          <ModelsField chosen={draft.models} onChange={(models) => set({ models })} />
+          <LimitFields names={OTHER_LIMITS} field={field} />
+          <p className="text-xs leading-5 text-ink-3">
+            These limits apply across all models, in addition to the account's limits.
+            {before?.limits?.models !== undefined &&
+              " The key's per-model limits are not shown here and stay as they are."}
+          </p>
+          <Checkbox checked={draft.strict} onChange={(strict) => set({ strict })}>
+            Strict
             <span className="block text-xs leading-5 text-ink-3">
-              Manages the whole service through <code className="font-mono">/api</code>: every account, key
-              and user. For operators only.
+              Refuses requests of which a part would have no effect. Otherwise, such parts are ignored and
+              listed in the receipt.
             </span>
           </Checkbox>
-        )}
-      </Collapsible>
+          {user.operator && before === null && (
+            <Checkbox checked={draft.admin} onChange={(admin) => set({ admin })}>
+              Admin key
+              <span className="block text-xs leading-5 text-ink-3">
+                Manages the whole service through <code className="font-mono">/api</code>: every account, key
+                and user. For operators only.
+              </span>
+            </Checkbox>
+          )}
+        </div>
+      </Disclosure>
     </div>
-  );
-}
-
-/** A collapsible section. */
-function Collapsible({
-  summary,
-  open,
-  onToggle,
-  children,
-}: {
-  summary: string;
-  open: boolean;
-  onToggle: (open: boolean) => void;
-  children: ReactNode;
-}) {
-  return (
-    <details
-      className="group rounded-lg border border-line"
-      open={open}
-      onToggle={(event) => onToggle(event.currentTarget.open)}
-    >
-      <summary className="flex h-10 list-none items-center gap-2 rounded-lg px-3 text-sm font-medium hover:bg-hover [&::-webkit-details-marker]:hidden">
-        <ChevronRight
-          className="size-4 text-ink-3 transition-transform group-open:rotate-90"
-          aria-hidden="true"
-        />
-        {summary}
-      </summary>
-      <div className="space-y-5 border-t border-line p-4">{children}</div>
-    </details>
   );
 }
 

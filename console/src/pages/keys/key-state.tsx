@@ -1,5 +1,6 @@
 import type { ItemOf } from '../../api/client.ts';
 import { Badge, Status, type Tone } from '../../components/badge.tsx';
+import { Time } from '../../components/time.tsx';
 import { useSession } from '../../state/session.tsx';
 
 type Key = ItemOf<'listKeys'>;
@@ -45,7 +46,7 @@ export function Tags({ tags, wraps = false }: { tags: readonly string[]; wraps?:
   const shown = wraps ? tags : tags.slice(0, 2);
   return (
     <span
-      className={wraps ? 'flex flex-wrap gap-1' : 'flex max-w-48 gap-1'}
+      className={wraps ? 'flex flex-wrap justify-end gap-1' : 'flex max-w-48 gap-1'}
       title={wraps ? undefined : tags.join(', ')}
     >
       {shown.map((tag) => (
@@ -57,5 +58,21 @@ export function Tags({ tags, wraps = false }: { tags: readonly string[]; wraps?:
         <span className="text-xs text-ink-3">+{tags.length - shown.length}</span>
       )}
     </span>
+  );
+}
+
+/** When, by which program and from where a key was last used. */
+export function LastUse({ apiKey: key }: { apiKey: ItemOf<'listKeys'> }) {
+  return (
+    <>
+      <Time at={key.last_used_at} relative />
+      {key.last_used_client !== null && <> by {key.last_used_client}</>}
+      {key.last_used_ip !== null && (
+        <>
+          {' '}
+          from <code className="inline-block max-w-full font-mono text-xs break-all">{key.last_used_ip}</code>
+        </>
+      )}
+    </>
   );
 }

@@ -1,7 +1,4 @@
-import { Select } from '../../components/select.tsx';
-
-/** The choice that shows keys with any tags. No tag is empty. */
-const ALL_TAGS = '';
+import { FilterSelect } from '../../components/select.tsx';
 
 interface TagFilterProps {
   tags: readonly string[];
@@ -13,13 +10,12 @@ interface TagFilterProps {
 /** Selects one of the tags, or all. Loaded with the first tag. */
 export default function TagFilter({ tags, value, onChange }: TagFilterProps) {
   return (
-    <Select
-      small
+    <FilterSelect
       label="Tag"
+      any="All tags"
       className="max-w-44"
-      value={value ?? ALL_TAGS}
-      choices={[{ value: ALL_TAGS, label: 'All tags' }, ...tags.map((tag) => ({ value: tag, label: tag }))]}
-      onChange={(tag) => onChange(tag === ALL_TAGS ? null : tag)}
+      {...{ value, onChange }}
+      choices={tags.map((tag) => ({ value: tag, label: tag }))}
     />
   );
 }

@@ -1,13 +1,12 @@
 import { UserPlus, Users } from 'lucide-react';
 import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
+import { NoAccount } from '../../components/no-account.tsx';
 import { Page } from '../../components/page.tsx';
 import { Notice } from '../../components/states.tsx';
-import { InvitationsCard } from '../../members/invitations-card.tsx';
 import { InviteDialog } from '../../members/invite-dialog.tsx';
-import { MembersCard } from '../../members/members-card.tsx';
+import { InvitationsCard, MembersCard } from '../../members/members-card.tsx';
 import { useAccount, type CurrentAccount } from '../../state/account.ts';
-import { NoAccount } from '../../components/no-account.tsx';
 import { useSession } from '../../state/session.tsx';
 
 /** The members and pending invitations of the account. */
@@ -27,11 +26,7 @@ function Members({ account }: { account: CurrentAccount }) {
       hint={`Users with access to ${account.name}`}
       actions={
         canManage && (
-          <Button
-            kind="primary"
-            icon={<UserPlus className="size-4" aria-hidden="true" />}
-            onClick={() => setInviting(true)}
-          >
+          <Button kind="primary" icon={<UserPlus />} onClick={() => setInviting(true)}>
             Invite member
           </Button>
         )

@@ -2,14 +2,17 @@ import { useRef, useState } from 'react';
 import { act } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { TextField } from '../../components/field.tsx';
+import type { FieldOf } from '../../components/form.tsx';
+import { SearchField } from '../../components/search-field.tsx';
+import { Loaded, SkeletonRows } from '../../components/states.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { generatesText } from '../../format/modality.ts';
-import { bytes } from '../../format/number.ts';
-import { CatalogEntry, CatalogList, type CatalogModel } from './catalog-list.tsx';
-import { Refusal } from './memory-refusal.tsx';
+import { generatesText, outputLabel } from '../../format/modality.ts';
+import { bytes, whole } from '../../format/number.ts';
+import { Refusal } from './model-activity.tsx';
 import {
   NEW_OFFER,
   NEW_SERVER,
@@ -114,8 +117,8 @@ export default function AddModelDialog({ models, suggested, onClose, onAdded }: 
       renderError={(error) => <Refusal error={error} models={models} />}
       onClose={close}
     >
-      {(draft, set) => {
-        const details = <ModelFields {...{ way, chosen, draft, set }} embeds={embedsWith(draft)} />;
+      {(draft, set, field) => {
+        const details = <ModelFields {...{ way, chosen, draft, set, field }} embeds={embedsWith(draft)} />;
         const tabs = [
           {
             value: 'catalog' as const,
@@ -157,16 +160,16 @@ interface ModelFieldsProps {
   chosen: CatalogModel | null;
   draft: Draft;
   set: (changed: Partial<Draft>) => void;
+  field: FieldOf<Draft>;
   embeds: boolean;
 }
 
-function ModelFields({ way, chosen, draft, set, embeds }: ModelFieldsProps) {
+function ModelFields({ way, chosen, draft, set, field, embeds }: ModelFieldsProps) {
   const isServer = way === 'server';
   return (
     <div className="space-y-4">
       {way === 'file' && (
         <TextField
-          name="source"
           label="Source"
           required
           mono
@@ -175,12 +178,10 @@ function ModelFields({ way, chosen, draft, set, embeds }: ModelFieldsProps) {
           spellCheck={false}
           placeholder="hf:owner/repo/file.gguf"
           hint="A GGUF file: hf:owner/repo/file.gguf[@revision], an https:// URL, or an absolute path on the machine of the service."
-          value={draft.source}
-          onChange={({ target }) => set({ source: target.value })}
+          {...field('source')}
         />
       )}
       <TextField
-        name="id"
         label="Model ID"
         {...(!isServer && { aside: 'optional' })}
         required={isServer}
@@ -189,13 +190,100 @@ function ModelFields({ way, chosen, draft, set, embeds }: ModelFieldsProps) {
         spellCheck={false}
         placeholder={isServer ? 'namespace/model' : (chosen?.id ?? 'Derived from the file name')}
         hint="The name that requests use"
-        value={draft.id}
-        onChange={({ target }) => set({ id: target.value })}
+        {...field('id')}
       />
       {isServer && <ModalityField value={draft.modality} onChange={(modality) => set({ modality })} />}
-      {isServer && <ServerFields draft={draft} onChange={set} prefix={SERVER} />}
-      <OfferFields embeds={embeds} draft={draft} onChange={set} />
+      {isServer && (
+        <ServerFields
+          dialect={draft.dialect}
+          onDialect={(dialect) => set({ dialect })}
+          {...{ field }}
+          prefix={SERVER}
+        />
+      )}
+      <OfferFields embeds={embeds} field={field} />
       {!isServer && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
     </div>
   );
+}
+
+type CatalogModel = ItemOf<'listCatalog'>;
+
+interface CatalogListProps {
+  /** IDs of the served models. */
+  served: ReadonlySet<string>;
+  onChoose: (model: CatalogModel) => void;
+}
+
+/** The catalog, to choose a model from. */
+function CatalogList({ served, onChoose }: CatalogListProps) {
+  const [search, setSearch] = useState('');
+  const catalog = useRead('listCatalog', undefined);
+  const wanted = search.trim().toLowerCase();
+  return (
+    <div className="space-y-3">
+      <SearchField label="Search the catalog" value={search} onChange={setSearch} />
+      <Loaded query={catalog} loading={<SkeletonRows rows={5} />}>
+        {({ data, available_memory_bytes: available }) => {
+          const shown = data.filter(({ id, summary }) => `${id} ${summary}`.toLowerCase().includes(wanted));
+          return (
+            <>
+              <p role="status" className="min-h-4 text-xs text-ink-3 tabular-nums">
+                {bytes(available)} of memory is available on the machine that runs the service.
+                {shown.length === 0 && ' No matching models in the catalog.'}
+              </p>
+              <ul className="divide-y divide-line">
+                {shown.map((model) => (
+                  <li key={model.id}>
+                    <button
+                      type="button"
+                      disabled={served.has(model.id)}
+                      className="-mx-2 block w-[calc(100%+1rem)] rounded-lg px-2 py-3 text-left transition-colors hover:bg-hover disabled:pointer-events-none"
+                      onClick={() => onChoose(model)}
+                    >
+                      <CatalogEntry model={model} isServed={served.has(model.id)} />
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </>
+          );
+        }}
+      </Loaded>
+    </div>
+  );
+}
+
+/** A model of the catalog, with what an operator needs to choose it. */
+function CatalogEntry({ model, isServed = false }: { model: CatalogModel; isServed?: boolean }) {
+  const facts = [
+    `${bytes(model.size_bytes)} file`,
+    `uses ${bytes(model.memory_bytes)} of memory`,
+    `${whole(model.context_length)} tokens of context`,
+    model.quantization,
+    model.license,
+    ...(model.tools ? ['tools'] : []),
+    ...(model.reasoning ? ['reasoning'] : []),
+    ...[outputLabel(model)?.toLowerCase() ?? []].flat(),
+  ];
+  return (
+    <>
+      <span className="flex flex-wrap items-center justify-between gap-x-3 gap-y-1">
+        <span className="text-sm font-medium wrap-anywhere text-ink">{model.id}</span>
+        <Fit model={model} isServed={isServed} />
+      </span>
+      <span className="mt-0.5 block text-xs text-ink-2 first-letter:uppercase">{model.summary}</span>
+      <span className="mt-1 flex flex-wrap gap-x-3 text-xs text-ink-3 tabular-nums">
+        {facts.map((fact) => (
+          <span key={fact}>{fact}</span>
+        ))}
+      </span>
+    </>
+  );
+}
+
+function Fit({ model, isServed }: { model: CatalogModel; isServed: boolean }) {
+  if (isServed) return <Badge>Already added</Badge>;
+  if (!model.fits) return <Badge tone="warn">Not enough memory</Badge>;
+  return <Badge tone="good">{model.downloaded ? 'Downloaded' : 'Fits'}</Badge>;
 }

@@ -1,22 +1,27 @@
+import { Trash2 } from 'lucide-react';
+import { useState } from 'react';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { useRead } from '../../api/queries.ts';
+import { Button, ButtonLink, IconButton } from '../../components/button.tsx';
+import { Checkbox } from '../../components/choices.tsx';
+import { confirm } from '../../components/confirm.tsx';
+import { CopyButton } from '../../components/copy.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
-import { Notice } from '../../components/states.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { StateBadge } from '../../components/state-badge.tsx';
+import { Loaded, Notice, SkeletonRows } from '../../components/states.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import { generatesText } from '../../format/modality.ts';
-import { useServiceScope } from '../../state/scope.ts';
+import { bytes, counted } from '../../format/number.ts';
+import { useServiceScope } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { ModelActivity } from './model-activity.tsx';
-import { ModelDetails } from './model-details.tsx';
+import { ModelDetails, ModelMeasured } from './model-details.tsx';
 import { NEW_SERVER, offerChange, offerDraftOf, offerOf, serverOf, type ServerDraft } from './model-draft.ts';
 import { KeepField, OfferFields, ServerFields } from './model-forms.tsx';
-import { ModelMeasured } from './model-measured.tsx';
-import { ModelReplicas } from './model-replicas.tsx';
-import { playgroundWith } from './playground-link.ts';
-import { removeModel, unloadModel } from './remove-model.tsx';
 
 type Model = ItemOf<'listServedModels'>;
 
@@ -42,6 +47,7 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
       open={model !== null}
       onClose={onClose}
       title={model?.id ?? ''}
+      tools={model && <CopyButton text={model.id} what="model ID" />}
       actions={model && <Actions model={model} onRemoved={onClose} onEdit={() => setMode('edit')} />}
     >
       {model !== null && (
@@ -85,9 +91,9 @@ function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
       }
       onClose={onClose}
     >
-      {(draft, set) => (
+      {(draft, set, field) => (
         <>
-          <OfferFields embeds={!generatesText(model)} draft={draft} onChange={set} />
+          <OfferFields embeds={!generatesText(model)} field={field} />
           {model.embedded && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
           <Notice>
             A new price applies from the next request on.
@@ -118,7 +124,14 @@ function AddReplica({ id, onClose }: { id: string; onClose: () => void }) {
       submit={add}
       onClose={onClose}
     >
-      {(draft, set) => <ServerFields prefix={REPLICA} draft={draft} onChange={set} />}
+      {({ dialect }, set, field) => (
+        <ServerFields
+          prefix={REPLICA}
+          dialect={dialect}
+          onDialect={(chosen) => set({ dialect: chosen })}
+          field={field}
+        />
+      )}
     </EditDialog>
   );
 }
@@ -180,10 +193,162 @@ function Uses({ model }: { model: Model }) {
     <>
       {!model.invalid && <Button onClick={() => openConnect({ model: model.id })}>Connect</Button>}
       {model.state === 'ready' && (
-        <ButtonLink kind="primary" to={playgroundWith(model)}>
+        <ButtonLink kind="primary" to={`/playground?model=${encodeURIComponent(model.id)}`}>
           Try in playground
         </ButtonLink>
       )}
     </>
   );
+}
+
+type Replica = ItemOf<'listEngines'>;
+
+const EVERY_MS = 2000;
+
+/** The servers of a model. If the model was added at run time, servers can be added and removed. */
+function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
+  const query = useRead('listEngines', undefined, { everyMs: EVERY_MS });
+  const isAdded = model.origin === 'added';
+  return (
+    <section className="space-y-2">
+      <header className="flex items-center justify-between gap-3">
+        <h3 className="text-sm font-semibold">Replicas</h3>
+        {isAdded && (
+          <Button size="small" onClick={onAdd}>
+            Add replica
+          </Button>
+        )}
+      </header>
+      <Loaded query={query} loading={<SkeletonRows rows={1} />}>
+        {({ data }) => {
+          const replicas = data.filter((replica) => replica.model === model.id);
+          return (
+            <ul className="divide-y divide-line" aria-label="Replicas">
+              {replicas.map((replica) => (
+                <li key={replica.name} className="flex items-center justify-between gap-3 py-2 text-sm">
+                  <span className="min-w-0">
+                    <TextLink
+                      to={`/operator/operations?engine=${encodeURIComponent(`${replica.model} ${replica.name}`)}`}
+                    >
+                      <span className="wrap-anywhere">{replica.url ?? replica.name}</span>
+                    </TextLink>
+                    <span className="block text-xs text-ink-3">
+                      {replica.dialect}
+                      {/* If the model is down, the reason is already shown above. */}
+                      {replica.reason !== null && model.state !== 'down' && `: ${replica.reason}`}
+                    </span>
+                  </span>
+                  <span className="flex shrink-0 items-center gap-1 text-xs">
+                    <StateBadge status={replica} />
+                    {isAdded && replicas.length > 1 && (
+                      <IconButton
+                        label={`Remove ${replica.url ?? replica.name}`}
+                        onClick={() => removeReplica(replica)}
+                      >
+                        <Trash2 />
+                      </IconButton>
+                    )}
+                  </span>
+                </li>
+              ))}
+            </ul>
+          );
+        }}
+      </Loaded>
+      <p className="text-xs text-ink-3">Open a replica to drain or resume it.</p>
+    </section>
+  );
+}
+
+/** Asks whether to remove a replica, and removes it. */
+function removeReplica({ model, name, url }: Replica): void {
+  void confirm({
+    title: `Remove this replica of ${model}?`,
+    action: 'Remove replica',
+    children: (
+      <p className="wrap-anywhere">
+        All instances stop sending new requests to {url}. Running requests have 30 seconds to finish, unless
+        drainMs is set to another time.
+      </p>
+    ),
+    run: () => act('removeReplica', { body: { model, name } }, { done: 'The replica was removed' }),
+  });
+}
+
+/** Asks whether to remove a model, and removes it. Resolves to whether it was removed. */
+function removeModel(model: Model): Promise<boolean> {
+  let keepFile = false;
+  return confirm({
+    title: `Remove ${model.id}?`,
+    action: 'Remove model',
+    children: <RemovalConsequences model={model} onChoose={(keep) => (keepFile = keep)} />,
+    run: () =>
+      act(
+        'removeModel',
+        { body: { model: model.id, keep_file: keepFile } },
+        { done: ({ id }) => `${id} was removed` },
+      ),
+  });
+}
+
+function RemovalConsequences({ model, onChoose }: { model: Model; onChoose: (keepFile: boolean) => void }) {
+  const [keepFile, setKeepFile] = useState(false);
+  const { deletes_file: deletesFile, size_bytes: size, embedded } = model;
+  const choose = (keep: boolean) => {
+    setKeepFile(keep);
+    onChoose(keep);
+  };
+  return (
+    <>
+      <p>
+        New requests for it get a 404 error. <Running model={model} />
+      </p>
+      {deletesFile ? (
+        <>
+          <p>
+            Its downloaded file{size !== null && ` (${bytes(size)})`} is {keepFile ? 'kept.' : 'deleted.'}
+          </p>
+          <Checkbox checked={keepFile} onChange={choose}>
+            Keep the file
+          </Checkbox>
+        </>
+      ) : (
+        embedded && <p>Its file is kept, because another model uses it or it is outside the models folder.</p>
+      )}
+      <p>Usage and receipts of past requests are kept.</p>
+    </>
+  );
+}
+
+/** Asks whether to unload a model, and unloads it. */
+function unloadModel(model: Model): void {
+  const { id, origin, memory_bytes: memory } = model;
+  void confirm({
+    title: `Unload ${id}?`,
+    action: 'Unload model',
+    danger: false,
+    children: (
+      <>
+        <p>
+          {memory !== null && `Frees ${bytes(memory)} of memory. `}Its file is kept. <Running model={model} />
+        </p>
+        <p>
+          Requests for it are refused with 503
+          {origin === 'file'
+            ? ' until you load it again or the service restarts'
+            : ', even after a restart, until you load it again'}
+          .
+        </p>
+      </>
+    ),
+    run: () => act('unloadModel', { body: { model: id } }, { done: `${id} was unloaded` }),
+  });
+}
+
+function Running({ model: { in_flight: running, embedded } }: { model: Model }) {
+  if (running === 0) return 'No requests are running on it now.';
+  const requests = `${counted(running, 'running request')} ${running === 1 ? 'has' : 'have'}`;
+  return embedded
+    ? `${requests} 10 seconds to finish.`
+    : `${requests} 30 seconds to finish, unless drainMs is set to another time.`;
 }

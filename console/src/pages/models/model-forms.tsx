@@ -1,6 +1,6 @@
-import type { ChangeEvent } from 'react';
 import { Checkbox } from '../../components/choices.tsx';
 import { Field, TextField } from '../../components/field.tsx';
+import type { FieldOf } from '../../components/form.tsx';
 import { Select } from '../../components/select.tsx';
 import type { Dialect, Modality, OfferDraft, PriceName, ServerDraft } from './model-draft.ts';
 
@@ -38,19 +38,16 @@ export function KeepField({ value, onChange }: { value: boolean; onChange: (valu
 interface OfferFieldsProps {
   /** The model generates no text, so only prompts have a price. */
   embeds: boolean;
-  draft: OfferDraft;
-  onChange: (changed: Partial<OfferDraft>) => void;
+  field: FieldOf<OfferDraft>;
 }
 
 /** Inputs for the price and the context length of a model. */
-export function OfferFields({ embeds, draft, onChange }: OfferFieldsProps) {
+export function OfferFields({ embeds, field }: OfferFieldsProps) {
   const priceProps = (name: PriceName) => ({
-    name: `pricing.${name}`,
     aside: 'USD per million tokens',
     inputMode: 'decimal' as const,
     autoComplete: 'off',
-    value: draft[name],
-    onChange: ({ target }: ChangeEvent<HTMLInputElement>) => onChange({ [name]: target.value }),
+    ...field(name, `pricing.${name}`),
   });
   return (
     <>
@@ -71,7 +68,6 @@ export function OfferFields({ embeds, draft, onChange }: OfferFieldsProps) {
         </>
       )}
       <TextField
-        name="context_tokens"
         label="Context length"
         aside="tokens"
         inputMode="numeric"
@@ -82,8 +78,7 @@ export function OfferFields({ embeds, draft, onChange }: OfferFieldsProps) {
             ? 'Maximum tokens of one text. Required unless the server reports it.'
             : 'Prompt and completion of one request together. A longer context needs more memory.'
         }
-        value={draft.context}
-        onChange={({ target }) => onChange({ context: target.value })}
+        {...field('context', 'context_tokens')}
       />
     </>
   );
@@ -108,64 +103,53 @@ const SOFTWARE_CHOICES = (Object.keys(SOFTWARE) as Dialect[]).map((value) => ({
 interface ServerFieldsProps {
   /** Precedes the names of the fields in the API. */
   prefix: string;
-  draft: ServerDraft;
-  onChange: (changed: Partial<ServerDraft>) => void;
+  dialect: Dialect;
+  onDialect: (dialect: Dialect) => void;
+  field: FieldOf<ServerDraft>;
 }
 
 /** Inputs for a server that runs a model. */
-export function ServerFields({ prefix, draft, onChange }: ServerFieldsProps) {
+export function ServerFields({ prefix, dialect, onDialect, field }: ServerFieldsProps) {
   return (
     <>
       <TextField
-        name={`${prefix}url`}
         label="Base URL"
         type="url"
         required
         maxLength={2048}
         autoComplete="off"
         placeholder="http://10.0.0.5:8000"
-        value={draft.url}
-        onChange={({ target }) => onChange({ url: target.value })}
+        {...field('url', `${prefix}url`)}
       />
       <Field name={`${prefix}dialect`} label="Server software">
-        <Select
-          value={draft.dialect}
-          choices={SOFTWARE_CHOICES}
-          onChange={(dialect) => onChange({ dialect })}
-        />
+        <Select value={dialect} choices={SOFTWARE_CHOICES} onChange={onDialect} />
       </Field>
       <TextField
-        name={`${prefix}model`}
         label="Model name on the server"
         aside="optional"
         maxLength={200}
         autoComplete="off"
         placeholder="Same as the model ID"
-        value={draft.model}
-        onChange={({ target }) => onChange({ model: target.value })}
+        {...field('model', `${prefix}model`)}
       />
       <div className="grid gap-4 sm:grid-cols-2">
         <TextField
-          name={`${prefix}api_key_env`}
           label="API key variable"
           aside="optional"
           mono
           autoComplete="off"
           placeholder="SLUICE_REPLICA_KEY"
           hint="The service reads the API key from this environment variable. Its name must start with SLUICE_REPLICA_."
-          value={draft.keyVariable}
-          onChange={({ target }) => onChange({ keyVariable: target.value })}
+          {...field('keyVariable', `${prefix}api_key_env`)}
         />
         <TextField
-          name={`${prefix}max_in_flight`}
           label="Concurrent requests"
           aside="optional"
           inputMode="numeric"
           autoComplete="off"
           placeholder="Automatic"
           hint="Maximum number of requests that each instance sends to this server at a time. A request with several choices counts once for each."
-          value={draft.maxInFlight}
-          onChange={({ target }) => onChange({ maxInFlight: target.value })}
+          {...field('maxInFlight', `${prefix}max_in_flight`)}
         />
       </div>
     </>

@@ -1,21 +1,25 @@
-import { Boxes, Plus, SearchX } from 'lucide-react';
+import { Boxes, Code2, Ellipsis, Plus, SearchX, Settings2, SquareTerminal } from 'lucide-react';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import { Badge } from '../../components/badge.tsx';
+import { Button, IconButton } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
-import { Segmented } from '../../components/choices.tsx';
+import { Link, TextLink } from '../../components/link.tsx';
+import { Menu, MenuItem } from '../../components/menu.tsx';
+import { ModelName } from '../../components/model-name.tsx';
+import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { Page } from '../../components/page.tsx';
 import { SearchField } from '../../components/search-field.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { TextLink } from '../../components/link.tsx';
-import { useQueryState } from '../../state/url-query.ts';
+import { StateBadge, StateCell } from '../../components/state-badge.tsx';
+import { EmptyState, Loaded } from '../../components/states.tsx';
+import { numberColumn, Table, textColumn, type Column } from '../../components/table.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
+import { capabilityText, generatesText, modalityText, outputLabel } from '../../format/modality.ts';
+import { exactMoneyColumn } from '../../format/money.ts';
+import { bytes, whole } from '../../format/number.ts';
 import { useSession } from '../../state/session.tsx';
-import { useOpening, useWasTrue } from '../../components/opening.ts';
-import { ModelCard } from './model-card.tsx';
-import { ModelsTable } from './models-table.tsx';
+import { useQueryState } from '../../state/url-query.ts';
 
 const AddModelDialog = lazy(() => import('./add-model-dialog.tsx'));
 const ModelDialog = lazy(() => import('./model-dialog.tsx'));
@@ -26,19 +30,6 @@ type Model = ItemOf<'listServedModels'>;
 const CHANGING_MS = 1000;
 const STABLE_MS = 5000;
 
-/** More models than this are shown as a table unless the user chose cards, and cards then have a search field. */
-const MANY = 8;
-
-type Layout = 'cards' | 'table';
-
-const LAYOUTS: readonly { value: Layout; label: string }[] = [
-  { value: 'cards', label: 'Cards' },
-  { value: 'table', label: 'Table' },
-];
-
-const layoutOf = (text: string | null): Layout | undefined =>
-  LAYOUTS.find(({ value }) => value === text)?.value;
-
 /** All models with prices and status. Operators can change them. */
 export default function ModelsPage() {
   const { user } = useSession();
@@ -48,27 +39,15 @@ export default function ModelsPage() {
   const models = read.data?.data;
   const wanted = models?.some(isChanging) === true ? CHANGING_MS : STABLE_MS;
   if (wanted !== everyMs) setEveryMs(wanted);
-  const search = query.get('q') ?? '';
-  const layout = layoutOf(query.get('layout')) ?? ((models?.length ?? 0) > MANY ? 'table' : 'cards');
-  // A single model has no table, and neither have no models.
-  const isTable = layout === 'table' && (models?.length ?? 0) > 1;
   const managed = query.get('model');
   const adding = query.get('add');
   const wasManaged = useWasTrue(managed !== null);
   const opening = useOpening(managed);
-  const searchField = (
-    <SearchField
-      label="Search models"
-      className="w-full sm:w-64"
-      value={search}
-      onChange={(q) => change({ q }, { replace: true })}
-    />
-  );
   const add = user.operator && (
     <Button
       kind="primary"
       disabled={models === undefined}
-      icon={<Plus className="size-4" aria-hidden="true" />}
+      icon={<Plus />}
       onClick={() => change({ add: '1' })}
     >
       Add model
@@ -78,33 +57,10 @@ export default function ModelsPage() {
     <Page
       title="Models"
       hint="Available models, their prices and status"
-      actions={
-        models?.length !== 0 && (
-          <>
-            {!isTable && ((models?.length ?? 0) > MANY || search !== '') && searchField}
-            {models !== undefined && models.length > 1 && (
-              <Segmented<Layout>
-                label="Layout"
-                value={isTable ? 'table' : 'cards'}
-                choices={LAYOUTS}
-                onChange={(chosen) => change({ layout: chosen, sort: null }, { replace: true })}
-              />
-            )}
-            {add}
-          </>
-        )
-      }
+      actions={models?.length !== 0 && add}
     >
-      <Loaded card query={read} loading={<Waiting />}>
-        {({ data }) => (
-          <ModelList
-            models={data}
-            atMs={read.dataUpdatedAt}
-            isTable={isTable}
-            searchField={searchField}
-            add={add}
-          />
-        )}
+      <Loaded card query={read} empty={<Card>{noModels(add)}</Card>}>
+        {({ data }) => <ModelsTable models={data} />}
       </Loaded>
       <Suspense>
         {user.operator && adding !== null && models !== undefined && (
@@ -129,96 +85,226 @@ export default function ModelsPage() {
   );
 }
 
-interface ModelListProps {
-  models: readonly Model[];
-  /** Time of the data, Unix milliseconds. */
-  atMs: number;
-  isTable: boolean;
-  searchField: ReactNode;
-  /** The button that adds a model; false: not an operator. */
-  add: ReactNode;
-}
-
-/** The models that match the search in the URL. */
-function ModelList({ models, atMs, isTable, searchField, add }: ModelListProps) {
-  const { user } = useSession();
-  const [query, change] = useQueryState();
-  const search = query.get('q') ?? '';
-  const shown = models.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
-  const none = shown.length === 0 && (
-    <NoModels search={models.length === 0 ? '' : search} add={add} onClear={() => change({ q: null })} />
-  );
-  const onCode = ({ id }: Model) => openConnect({ model: id });
-  const onOpen = ({ id }: Model) => change({ model: id });
-  if (isTable) {
-    return (
-      <Card flush>
-        <div className="flex flex-wrap items-center justify-between gap-2 border-b border-line p-3 sm:px-5">
-          {searchField}
-        </div>
-        {none || <ModelsTable models={shown} isOperator={user.operator} {...{ onCode, onOpen }} />}
-      </Card>
-    );
-  }
-  if (none) return <Card>{none}</Card>;
-  return (
-    <ul className="grid gap-4 xl:grid-cols-2">
-      {shown.map((model) => (
-        <li key={model.id} className="flex min-w-0">
-          <ModelCard
-            model={model}
-            models={models}
-            atMs={atMs}
-            onCode={() => onCode(model)}
-            onOpen={() => onOpen(model)}
-          />
-        </li>
-      ))}
-    </ul>
-  );
-}
-
 function isChanging({ state, retry_in_ms: retry }: Model): boolean {
   return state === 'loading' || state === 'downloading' || (state === 'down' && retry !== null);
 }
 
-function Waiting() {
+/** `add`: the button that adds a model; false: not an operator. */
+const noModels = (add: ReactNode) => (
+  <EmptyState icon={Boxes} title="No models" action={add || undefined}>
+    {add ? (
+      <>
+        Add a model from the catalog, a file or another server. See{' '}
+        <TextLink to="/docs/guide/models">Models</TextLink>.
+      </>
+    ) : (
+      'An operator of this service can add models.'
+    )}
+  </EmptyState>
+);
+
+/** The models whose IDs contain the search in the URL. */
+function ModelsTable({ models }: { models: readonly Model[] }) {
+  const { user } = useSession();
+  const [query, change] = useQueryState();
+  const search = query.get('q') ?? '';
+  const shown = models.filter(({ id }) => id.toLowerCase().includes(search.trim().toLowerCase()));
+  const onOpen = ({ id }: Model) => change({ model: id });
   return (
-    <div role="status" className="grid gap-4 xl:grid-cols-2">
-      <span className="sr-only">Loading</span>
-      {Array.from({ length: 4 }, (_, index) => (
-        <Skeleton key={index} className="h-56 rounded-xl" />
-      ))}
-    </div>
-  );
-}
-
-interface NoModelsProps {
-  search: string;
-  /** The button that adds a model; false: not an operator. */
-  add: ReactNode;
-  onClear: () => void;
-}
-
-function NoModels({ search, add, onClear }: NoModelsProps) {
-  return search === '' ? (
-    <EmptyState icon={Boxes} title="No models" action={add || undefined}>
-      {add ? (
-        <>
-          Add a model from the catalog, a file or another server. See{' '}
-          <TextLink to="/docs/guide/models">Models</TextLink>.
-        </>
-      ) : (
-        'An operator of this service can add models.'
+    <Card flush>
+      {(models.length > 1 || search !== '') && (
+        <div className="border-b border-line p-3 sm:px-5">
+          <SearchField
+            label="Search models"
+            className="w-full sm:w-64"
+            value={search}
+            onChange={(q) => change({ q }, { replace: true })}
+          />
+        </div>
       )}
-    </EmptyState>
-  ) : (
-    <EmptyState
-      icon={SearchX}
-      title="No matching models"
-      action={<Button onClick={onClear}>Clear search</Button>}
-    >
-      No model ID contains “{search}”.
-    </EmptyState>
+      {shown.length === 0 ? (
+        <EmptyState
+          icon={SearchX}
+          title="No matching models"
+          action={<Button onClick={() => change({ q: null })}>Clear search</Button>}
+        >
+          No model ID contains “{search}”.
+        </EmptyState>
+      ) : (
+        <>
+          <Table
+            label="Models"
+            id="models"
+            sortable
+            columns={modelColumns(models, user.operator, onOpen)}
+            rows={shown}
+            keyOf={({ id }) => id}
+            onOpen={onOpen}
+          />
+          <p className="border-t border-line px-4 py-4 text-xs text-ink-3 sm:px-5">
+            Prices are in USD per million tokens.
+          </p>
+        </>
+      )}
+    </Card>
   );
+}
+
+function modelColumns(
+  models: readonly Model[],
+  isOperator: boolean,
+  onOpen: (model: Model) => void,
+): Column<Model>[] {
+  const hasDefault = models.length > 1;
+  return [
+    {
+      name: 'model',
+      heading: 'Model',
+      value: ({ id }) => id,
+      grow: true,
+      cell: (model) => (
+        <>
+          <span className="flex items-center gap-2">
+            <button
+              type="button"
+              onClick={() => onOpen(model)}
+              className="min-w-0 rounded-sm text-left font-medium hover:underline"
+            >
+              <ModelName id={model.id} />
+            </button>
+            {model.is_default && hasDefault && <Badge tone="accent">Default</Badge>}
+          </span>
+          <span className="flex text-xs sm:hidden">
+            <StateBadge status={model} />
+          </span>
+          <span className="block truncate text-2xs text-ink-3 max-sm:hidden">{specialText(model)}</span>
+        </>
+      ),
+    },
+    {
+      name: 'state',
+      heading: 'State',
+      value: ({ state }) => state,
+      from: 'sm',
+      cell: (model) => (
+        <span className="block text-xs">
+          <StateCell status={model} />
+        </span>
+      ),
+    },
+    textColumn({ name: 'modality', heading: 'Modality', from: 'chosen' }, ({ modality }) => modality),
+    textColumn({ name: 'capabilities', heading: 'Capabilities', from: 'chosen' }, capabilityText),
+    textColumn(
+      { name: 'quantization', heading: 'Quantization', from: 'chosen' },
+      ({ quantization }) => quantization,
+    ),
+    numberColumn({ name: 'context', heading: 'Context', from: 'md' }, ({ context_length: tokens }) => tokens),
+    numberColumn(
+      { name: 'max-completion', heading: 'Max completion', from: 'chosen' },
+      ({ max_completion_tokens: tokens }) => tokens,
+    ),
+    price(models, { name: 'prompt', heading: 'Prompt', from: 'md' }, ({ pricing }) => pricing.prompt),
+    price(
+      models,
+      { name: 'cached', heading: 'Prompt (cached)', from: 'chosen' },
+      ({ pricing }) => pricing.input_cache_read ?? pricing.prompt,
+    ),
+    price(models, { name: 'completion', heading: 'Completion', from: 'md' }, (model) =>
+      generatesText(model) ? model.pricing.completion : null,
+    ),
+    ...(isOperator ? OPERATOR_COLUMNS : []),
+    numberColumn({ name: 'running', heading: 'In flight', from: 'xl' }, ({ in_flight: running }) => running),
+    numberColumn({ name: 'waiting', heading: 'Waiting', from: 'xl' }, ({ waiting }) => waiting),
+    {
+      name: 'replicas',
+      heading: 'Replicas ready',
+      value: ({ replicas_ready: ready }) => ready,
+      numeric: true,
+      from: 'chosen',
+      cell: ({ replicas, replicas_ready: ready }) => `${whole(ready)} of ${whole(replicas)}`,
+    },
+    {
+      name: 'actions',
+      heading: 'Actions',
+      isControl: true,
+      cell: (model) => <Actions {...{ model, isOperator, onOpen }} />,
+    },
+  ];
+}
+
+/** Formats what is special about a model in a list of chat models. */
+const specialText = (model: Model): string | null => outputLabel(model) ?? modalityText(model);
+
+const NONE = <span className="text-ink-3">—</span>;
+
+/** A column of prices in USD per million tokens. `read`: null, if the model has no such price. */
+function price(
+  models: readonly Model[],
+  column: Pick<Column<Model>, 'name' | 'heading' | 'from'>,
+  read: (model: Model) => string | null,
+): Column<Model> {
+  const usdOf = (model: Model) => (model.invalid ? null : read(model));
+  const amount = exactMoneyColumn(models.flatMap((model) => usdOf(model) ?? []));
+  const cell = (model: Model) => {
+    const usd = usdOf(model);
+    if (usd === null) return NONE;
+    return /[1-9]/.test(usd) ? amount(usd) : 'Free';
+  };
+  return { ...column, numeric: true, value: usdOf, cell };
+}
+
+/** Columns whose values only operators get. */
+const OPERATOR_COLUMNS: readonly Column<Model>[] = [
+  numberColumn({ name: 'memory', heading: 'Memory', from: 'xl' }, ({ memory_bytes: size }) => size, bytes),
+  numberColumn({ name: 'file', heading: 'File', from: 'chosen' }, ({ size_bytes: size }) => size, bytes),
+  textColumn({ name: 'license', heading: 'License', from: 'chosen' }, ({ license }) => license),
+];
+
+interface ActionsProps {
+  model: Model;
+  isOperator: boolean;
+  onOpen: (model: Model) => void;
+}
+
+function Actions({ model, isOperator, onOpen }: ActionsProps) {
+  const why = unusable(model);
+  return (
+    <Menu
+      trigger={
+        <IconButton label={`Actions for ${model.id}`}>
+          <Ellipsis />
+        </IconButton>
+      }
+    >
+      <MenuItem icon={<Settings2 />} onClick={() => onOpen(model)}>
+        {isOperator ? 'Manage' : 'Details'}
+      </MenuItem>
+      {!model.invalid && (
+        <>
+          <MenuItem icon={<Code2 />} onClick={() => openConnect({ model: model.id })}>
+            Connect
+          </MenuItem>
+          {why === null ? (
+            <MenuItem
+              icon={<SquareTerminal />}
+              render={<Link to={`/playground?model=${encodeURIComponent(model.id)}`} />}
+            >
+              Try in playground
+            </MenuItem>
+          ) : (
+            <MenuItem icon={<SquareTerminal />} disabled>
+              Try in playground: {why}
+            </MenuItem>
+          )}
+        </>
+      )}
+    </Menu>
+  );
+}
+
+/** Returns why the playground cannot use a model; null: it can. */
+function unusable({ modality, state }: Model): string | null {
+  if (outputLabel({ modality }) === 'Rerank') return 'the model is a reranker';
+  if (state === 'down') return 'the model is down';
+  return state === 'unloaded' ? 'the model is not loaded' : null;
 }

@@ -1,22 +1,20 @@
 import { LayoutDashboard } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { both, type QueryState } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import { both, useRead, type QueryState } from '../../api/queries.ts';
+import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card, Figure } from '../../components/card.tsx';
-import { TextLink } from '../../components/link.tsx';
-import { Loaded } from '../../components/loaded.tsx';
+import { Link, TextLink } from '../../components/link.tsx';
 import { ModelName } from '../../components/model-name.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { Page } from '../../components/page.tsx';
-import { Skeleton, SkeletonRows } from '../../components/states.tsx';
+import { Loaded, Skeleton, SkeletonRows } from '../../components/states.tsx';
+import { StepNumber } from '../../components/step-number.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import { inexact, money } from '../../format/money.ts';
-import { compact, percent, whole } from '../../format/number.ts';
-import { duration } from '../../format/time.ts';
-import { useScope, useServiceScope, type Scope } from '../../state/scope.ts';
-import { GetStarted } from './get-started.tsx';
-import { HourBars } from './hour-bars.tsx';
+import { compact, counted, percent, whole } from '../../format/number.ts';
+import { duration, utcSpan, utcTick } from '../../format/time.ts';
+import { useScope, useServiceScope, type Scope } from '../../state/account.ts';
 import { causesOf, Problems } from './problems-card.tsx';
 import { byCode, hoursOf, type Hour } from './problems.ts';
 import { MAX_FAILED, useOverview, type OverviewReads } from './use-overview.ts';
@@ -235,3 +233,113 @@ function Ranking({ title, hint, query, rows }: RankingProps) {
     </Card>
   );
 }
+
+/** The first steps of an account without requests. `accountId`: null for all accounts. */
+function GetStarted({ accountId }: { accountId: string | null }) {
+  const keys = useRead('listKeys', {
+    query: { ...(accountId !== null && { account_id: accountId }), limit: 1 },
+  });
+  const steps = [
+    {
+      title: 'Create an API key',
+      hint: 'Your apps send it with every request.',
+      done: (keys.data?.data.length ?? 0) > 0,
+      to: '/keys?create=1',
+      action: 'Create key',
+    },
+    {
+      title: 'Send a request',
+      hint: 'Try a model, then copy the request as code.',
+      done: false,
+      to: '/playground',
+      action: 'Open playground',
+    },
+    {
+      title: 'Connect your app',
+      hint: 'Any OpenAI client works with your key and base URL.',
+      done: false,
+      to: '/docs/guide/clients',
+      action: 'Read the guide',
+    },
+  ];
+  return (
+    <Card title="Get started">
+      <ol className="grid gap-4 md:grid-cols-3">
+        {steps.map(({ title, hint, done, to, action }, index) => (
+          <li key={title} className="flex gap-3 text-sm">
+            <StepNumber number={index + 1} state={done ? 'done' : 'later'} />
+            <div className="min-w-0">
+              <p className="font-medium">{title}</p>
+              <p className="mt-0.5 mb-2 text-xs leading-5 text-ink-3">{hint}</p>
+              <ButtonLink size="small" to={to}>
+                {action}
+              </ButtonLink>
+            </div>
+          </li>
+        ))}
+      </ol>
+    </Card>
+  );
+}
+
+/** What an hour consists of, from the bottom of its bar. */
+const PARTS = [
+  { name: 'completed', label: 'Completed', color: 'bg-accent' },
+  { name: 'failed', label: 'Failed', color: 'bg-bad' },
+  { name: 'refused', label: 'Refused', color: 'bg-warn' },
+] as const;
+
+/** The requests of each hour as a bar that is a link. */
+function HourBars({ hours, linkOf }: { hours: readonly Hour[]; linkOf: (hour: Hour) => string }) {
+  const highest = Math.max(1, ...hours.map(sumOf));
+  const tick = (from: string) => utcTick('hour')(Date.parse(from) / 1000);
+  return (
+    <figure>
+      <ul
+        className="flex h-32 items-stretch gap-px border-b border-line sm:gap-0.5"
+        aria-label="Requests by hour"
+      >
+        {hours.map((hour) => {
+          const words = PARTS.flatMap(({ name, label }) =>
+            name === 'completed' || hour[name] > 0 ? [`${whole(hour[name])} ${label.toLowerCase()}`] : [],
+          );
+          const title = `${utcSpan('hour')(Date.parse(hour.from) / 1000)}: ${words.join(', ')}`;
+          return (
+            <li key={hour.from} className="flex min-w-0 flex-1">
+              <Link
+                to={linkOf(hour)}
+                aria-label={title}
+                title={title}
+                className="flex w-full flex-col-reverse rounded-t-sm hover:bg-hover"
+              >
+                {PARTS.map(({ name, color }) => (
+                  <span
+                    key={name}
+                    className={`${color} ${hour[name] > 0 ? 'min-h-0.5' : ''}`}
+                    style={{ height: `${(100 * hour[name]) / highest}%` }}
+                  />
+                ))}
+              </Link>
+            </li>
+          );
+        })}
+      </ul>
+      <div className="mt-1 flex justify-between text-2xs text-ink-3 tabular-nums" aria-hidden="true">
+        {[0, 8, 16, hours.length - 1].map((at) => (
+          <span key={at}>{tick(hours[at]?.from ?? '')}</span>
+        ))}
+      </div>
+      <figcaption className="mt-2 flex flex-wrap gap-x-4 gap-y-1 text-xs text-ink-3">
+        {PARTS.map(({ name, label, color }) => (
+          <span key={name} className="inline-flex items-center gap-1.5">
+            <span className={`size-2.5 rounded-sm ${color}`} aria-hidden="true" />
+            {label}
+          </span>
+        ))}
+        <span className="ml-auto">Highest: {counted(highest, 'request')} an hour</span>
+      </figcaption>
+    </figure>
+  );
+}
+
+const sumOf = ({ completed, failed, refused }: Hour): number => completed + failed + refused;

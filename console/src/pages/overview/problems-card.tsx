@@ -1,6 +1,6 @@
 import { CircleAlert, CircleCheck, TriangleAlert } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
-import type { QueryState } from '../../api/queries.ts';
+import { together, type QueryState } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { Disclosure } from '../../components/disclosure.tsx';
@@ -35,14 +35,13 @@ export function Problems({ reads, isOperator, hasAccount }: ProblemsProps) {
   const needed: QueryState<unknown>[] = [models, failed, refusals, keys, byKey];
   if (hasAccount) needed.push(limits);
   if (isOperator) needed.push(health, alerts);
-  const error = needed.find((read) => read.error !== null)?.error;
+  const { error, refetch } = together(needed);
   if (error || !isUp) {
-    const retry = () => needed.forEach(({ refetch }) => void refetch());
     return (
       <Notice
         tone="bad"
         title="Could not check what needs attention"
-        action={<Button onClick={retry}>Try again</Button>}
+        action={<Button onClick={() => void refetch()}>Try again</Button>}
       >
         {error ? <CodeText text={error.message} /> : 'The data below is not current.'}
       </Notice>
@@ -66,7 +65,7 @@ export function Problems({ reads, isOperator, hasAccount }: ProblemsProps) {
     <section aria-label="What needs attention" className="rounded-xl border border-line bg-surface">
       {problems.length === 0 ? (
         <p className={ROW}>
-          <CircleCheck className="size-5 shrink-0 text-good" aria-hidden="true" />
+          <CircleCheck className="size-5 shrink-0 text-good" />
           <span className="font-semibold">Nothing needs your attention</span>
         </p>
       ) : (
@@ -91,7 +90,7 @@ function ProblemList({ problems }: { problems: readonly Problem[] }) {
         const { tone, icon: Icon, word } = LOOKS[level];
         return (
           <li key={text} className={ROW}>
-            <Icon className={`size-5 shrink-0 ${tone}`} aria-hidden="true" />
+            <Icon className={`size-5 shrink-0 ${tone}`} />
             <p className="min-w-0 flex-1 basis-52 wrap-anywhere">
               <span className="sr-only">{word} </span>
               <CodeText text={text} />

@@ -3,7 +3,7 @@ import { inexact, money } from '../../format/money.ts';
 import { limitAmount, limitLabel } from '../../format/limits.ts';
 import { counted, percent } from '../../format/number.ts';
 import { ago } from '../../format/time.ts';
-import { checksOf, isAvailable } from '../../health/health-checks.ts';
+import { checksOf, isAvailable, isProblem } from '../../health/health-checks.ts';
 
 /** A problem in one sentence, in which code is in backquotes, and a link to where it is solved. */
 export interface Problem {
@@ -91,9 +91,7 @@ const WORDS: Readonly<Record<string, string>> = { unloaded: 'not loaded' };
 function ofService({ service, models }: Findings): Problem[] {
   if (service === null) return [];
   const isDown = models.some(({ state }) => state === 'down');
-  const checks = checksOf(service.health, undefined).filter(
-    ({ state }) => state === 'unhealthy' || state === 'warning',
-  );
+  const checks = checksOf(service.health, undefined).filter(isProblem);
   const alerts = service.alerts.filter(
     // The model has the reason of its replica.
     ({ type, resolved_at: end }) =>
@@ -103,8 +101,8 @@ function ofService({ service, models }: Findings): Problem[] {
     ...checks.map(({ name, state, what }): Problem => ({
       level: state === 'unhealthy' ? 'bad' : 'warn',
       text: `${name}: ${ended(what)}`,
-      action: 'View health',
-      to: '/operator/health',
+      action: 'View operations',
+      to: '/operator/operations',
     })),
     ...alerts.map(({ id, severity, title }): Problem => ({
       level: severity === 'critical' ? 'bad' : 'warn',

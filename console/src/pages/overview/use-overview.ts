@@ -1,8 +1,7 @@
-import { useKeys } from '../../api/keys.ts';
-import { useRead } from '../../api/queries.ts';
+import { useKeys, useRead } from '../../api/queries.ts';
 import { addDays, monthOf, useHour } from '../../components/date-range-days.ts';
 import { requestsPath, type Filters } from '../../requests/filters.ts';
-import { scopeInQuery, type Scope } from '../../state/scope.ts';
+import { scopeInQuery, type Scope } from '../../state/account.ts';
 import { HOURS } from './problems.ts';
 
 /** Refetch interval of the page, in milliseconds. */

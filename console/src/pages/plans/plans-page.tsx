@@ -1,17 +1,16 @@
 import { Gauge } from 'lucide-react';
 import { useMemo } from 'react';
-import { useAll, useRead, type QueryState } from '../../api/queries.ts';
+import { together, useAll, useRead, type QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Card } from '../../components/card.tsx';
 import { addDays, useToday } from '../../components/date-range-days.ts';
 import { Link, TextLink } from '../../components/link.tsx';
-import { LoadFailure, Loaded, Unloaded } from '../../components/loaded.tsx';
 import { Page } from '../../components/page.tsx';
-import { EmptyState, Notice } from '../../components/states.tsx';
+import { EmptyState, Loaded, LoadFailure, Notice, Unloaded } from '../../components/states.tsx';
 import { Table, type Column } from '../../components/table.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
 import { limitLabel, limitsSet, limitText } from '../../format/limits.ts';
 import { counted, percent, whole } from '../../format/number.ts';
-import { DataAge } from '../../components/updated-at.tsx';
 import { accountsOf, byAccount, type AccountOfPlan, type Plan } from './closeness.ts';
 
 /** The configured plans, and who uses them. */
@@ -67,12 +66,7 @@ function useUsers(plans: readonly Plan[]): Users {
     const usage = { day: byAccount(day.data), month: byAccount(month.data) };
     return new Map(plans.map((plan) => [plan.name, accountsOf(plan, accounts.data, usage)]));
   }, [plans, accounts.data, month.data, day.data]);
-  const failed = [accounts, month, day].filter(({ error }) => error !== null);
-  return {
-    data,
-    error: failed[0]?.error ?? null,
-    refetch: () => failed.forEach(({ refetch }) => void refetch()),
-  };
+  return { data, ...together([accounts, month, day]) };
 }
 
 function Plans({ plans }: { plans: readonly Plan[] }) {

@@ -1,5 +1,5 @@
 import { CircleAlert, Wrench } from 'lucide-react';
-import { createContext, use, useEffect, useState, type ReactNode } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import type { TokenLogprob } from '../../api/generate.ts';
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -15,139 +15,93 @@ import {
   emptyText,
   formatArguments,
   isCompleteCall,
+  isInProgress,
   speedOf,
   type Answer,
   type Fault as FaultData,
   type ToolCall as ToolCallData,
 } from './answer.ts';
+import type { Turn } from './draft.ts';
 import { Markdown } from './markdown-view.tsx';
 import { NUMBERS } from './settings.ts';
-import { useActions, useIsRunning, useLiveAnswer } from './state.tsx';
+import { useIsRunning, usePlayground } from './state.tsx';
 
 interface AnswerViewProps {
+  turn: Turn;
   answer: Answer;
-  /** The text of the selected choice, possibly edited. */
-  text: string;
-  onChoose: (choice: number) => void;
-  onRetry: () => void;
   /** Whether the text is shown as it was received, instead of as Markdown. */
   showsSource: boolean;
-  /** The calls of the selected choice; default: none. */
-  calls?: ReactNode;
+  /** The calls of the selected choice. */
+  calls: ReactNode;
 }
 
-/** A finished response. */
-export function AnswerView({ answer, text, onChoose, onRetry, showsSource, calls }: AnswerViewProps) {
-  const { choices, chosen, fault, usage } = answer;
+/** A response, complete or in progress. */
+export function AnswerView({ turn, answer, showsSource, calls }: AnswerViewProps) {
+  const playground = usePlayground();
+  const { text } = turn;
+  const { choices, chosen, fault, usage, requestId } = answer;
+  const isLive = isInProgress(answer);
   const choice = choices[chosen];
   const { logprobs = [], reasoning = '' } = choice ?? {};
+  const isEmpty = text === '' && turn.calls.length === 0;
+  if (isLive && choices.length === 0) {
+    return (
+      <p className="flex items-center gap-2 text-ink-3">
+        <Spinner />
+        {requestId === null ? 'Waiting for the service' : 'Waiting for the first token'}
+      </p>
+    );
+  }
   return (
-    <>
+    <div aria-busy={isLive}>
       {choices.length > 1 && (
         <div className="mb-2 overflow-x-auto">
           <Segmented
             label="Choice"
             value={`${chosen}`}
             choices={choices.map((_, index) => ({ value: `${index}`, label: `Choice ${index + 1}` }))}
-            onChange={(value) => onChoose(Number(value))}
+            onChange={(value) => playground.choose(turn.id, Number(value))}
           />
         </div>
       )}
-      <Reasoning
-        text={reasoning}
-        tokenCount={choices.length === 1 && usage !== null ? usage.reasoningTokens : null}
-      />
+      {reasoning !== '' && (
+        <Disclosure
+          className="mb-2"
+          label={
+            <span>
+              Reasoning
+              {/* The tokens of several choices are counted together. */}
+              {choices.length === 1 && usage !== null && (
+                <span className="font-normal text-ink-3 tabular-nums">
+                  {' '}
+                  · {counted(usage.reasoningTokens, 'token')}
+                </span>
+              )}
+            </span>
+          }
+        >
+          <p className="mt-1.5 border-l-2 border-line pl-3 text-sm break-words whitespace-pre-wrap text-ink-2">
+            {reasoning}
+          </p>
+        </Disclosure>
+      )}
       {text !== '' && (showsSource ? <Source text={text} /> : <Markdown text={text} />)}
       {calls}
-      {text === '' && fault === null && (choice?.calls.length ?? 0) === 0 && (
-        <p className="text-ink-3">{emptyText(answer)}</p>
+      {isLive && (
+        <p className="mt-3 flex items-center gap-2 text-xs text-ink-3 tabular-nums">
+          <Spinner />
+          Generating{answer.ttftMs !== null && `, first token after ${duration(answer.ttftMs)}`}
+        </p>
       )}
+      {!isLive && isEmpty && fault === null && <p className="text-ink-3">{emptyText(answer)}</p>}
       {fault !== null && (
         <div className={text === '' ? '' : 'mt-3'}>
-          <Fault fault={fault} onRetry={onRetry} />
+          <Fault fault={fault} onRetry={() => playground.runFrom(turn.id)} />
         </div>
       )}
-      {(answer.requestId !== null || answer.totalMs !== null) && <Numbers answer={answer} />}
-      {logprobs.length > 0 && <Logprobs tokens={logprobs} />}
-    </>
-  );
-}
-
-/** A response in progress. Updates at most once per frame, without rendering the rest of the page. */
-export function LiveAnswerView({ id, showsSource }: { id: string; showsSource: boolean }) {
-  const answer = useLiveAnswer(id);
-  if (answer === undefined) return <p className="text-ink-3">No response was received.</p>;
-  const hasBegun = answer.choices.some(
-    ({ text, reasoning, calls }) => text !== '' || reasoning !== '' || calls.length > 0,
-  );
-  if (!hasBegun) {
-    return (
-      <p className="flex items-center gap-2 text-ink-3">
-        <Spinner />
-        {answer.requestId === null ? 'Waiting for the service' : 'Waiting for the first token'}
-      </p>
-    );
-  }
-  return (
-    <div aria-busy="true" className="space-y-3">
-      {answer.choices.map(({ text, reasoning, calls }, index) => (
-        // The order of choices does not change.
-        <div key={`${index}`}>
-          {answer.choices.length > 1 && (
-            <p className="mb-1 text-2xs font-medium text-ink-3">Choice {index + 1}</p>
-          )}
-          <Reasoning text={reasoning} tokenCount={null} />
-          {showsSource ? <Source text={text} /> : <Markdown text={text} />}
-          {calls.map((call, position) => (
-            // Calls are only appended.
-            <div key={`${position}`} className="mt-3">
-              <ToolCall call={call} isLive />
-            </div>
-          ))}
-        </div>
-      ))}
-      <p className="flex items-center gap-2 text-xs text-ink-3 tabular-nums">
-        <Spinner />
-        Generating{answer.ttftMs !== null && `, first token after ${duration(answer.ttftMs)}`}
-      </p>
+      {!isLive && (requestId !== null || answer.totalMs !== null) && <Numbers answer={answer} />}
+      {!isLive && logprobs.length > 0 && <Logprobs tokens={logprobs} />}
     </div>
-  );
-}
-
-interface ReasoningProps {
-  text: string;
-  /** Null: not known yet, or counted for several choices together. */
-  tokenCount: number | null;
-}
-
-/**
- * Whether the reasoning of a turn is open. The turn has this state, because the component of the response is replaced
- * when the response is complete.
- */
-export const ReasoningOpen = createContext<[open: boolean, setOpen: (open: boolean) => void] | null>(null);
-
-/** The reasoning before a response, collapsed. Hidden if empty. */
-function Reasoning({ text, tokenCount }: ReasoningProps) {
-  const [open, setOpen] = use(ReasoningOpen) ?? [];
-  if (text === '') return null;
-  return (
-    <Disclosure
-      className="mb-2"
-      {...(open !== undefined && { open })}
-      {...(setOpen && { onToggle: setOpen })}
-      label={
-        <span>
-          Reasoning
-          {tokenCount !== null && (
-            <span className="font-normal text-ink-3 tabular-nums"> · {counted(tokenCount, 'token')}</span>
-          )}
-        </span>
-      }
-    >
-      <p className="mt-1.5 border-l-2 border-line pl-3 text-sm break-words whitespace-pre-wrap text-ink-2">
-        {text}
-      </p>
-    </Disclosure>
   );
 }
 
@@ -191,7 +145,7 @@ export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
 
 /** An error with a retry button and, for invalid parameters, a reset button. */
 function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
-  const { change } = useActions();
+  const playground = usePlayground();
   const isRunning = useIsRunning();
   const waitMs = useWait(fault.retryAtMs);
   const parameter = NUMBERS.find(({ name }) => name === fault.param);
@@ -208,11 +162,7 @@ function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
           {waitMs > 0 ? `Try again in ${wait(waitMs)}` : 'Try again'}
         </Button>
         {parameter && (
-          <Button
-            size="small"
-            kind="quiet"
-            onClick={() => change({ type: 'number', name: parameter.name, typed: '' })}
-          >
+          <Button size="small" kind="quiet" onClick={() => playground.setNumber(parameter.name, '')}>
             Reset {parameter.label.toLowerCase()}
           </Button>
         )}
@@ -245,51 +195,42 @@ function useWait(untilMs: number | null): number {
 function Numbers({ answer }: { answer: Answer }) {
   const { choices, usage, ttftMs, totalMs, cost, requestId } = answer;
   const speed = speedOf(answer);
+  // With a single choice, the label of its reasoning has the count.
+  const reasoning = choices.length === 1 ? 0 : (usage?.reasoningTokens ?? 0);
+  const tokens = (count: number | undefined) => count !== undefined && counted(count, 'token');
+  const metrics: [name: string, text: string | false, title?: string][] = [
+    ['Prompt', tokens(usage?.promptTokens)],
+    ['Cached', tokens(usage?.cachedTokens || undefined)],
+    ['Completion', tokens(usage?.completionTokens)],
+    ['Reasoning', tokens(reasoning || undefined)],
+    ['TTFT', ttftMs !== null && duration(ttftMs), 'Time to first token'],
+    [
+      'Throughput',
+      speed !== null && `${oneDecimal(speed)} tokens/s`,
+      'Tokens per second after the first token',
+    ],
+    ['Total', totalMs !== null && duration(totalMs)],
+    ['Cost', cost !== null && money(cost), `$${cost}`],
+    ['Finish reason', endOf(answer)],
+  ];
   return (
     <div className="mt-2.5 flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-3">
       <dl className="contents">
-        {usage && <Metric name="Prompt">{counted(usage.promptTokens, 'token')}</Metric>}
-        {usage && usage.cachedTokens > 0 && (
-          <Metric name="Cached">{counted(usage.cachedTokens, 'token')}</Metric>
+        {metrics.map(
+          ([name, text, title]) =>
+            text !== false && (
+              <div key={name} className="flex gap-1 whitespace-nowrap" title={title}>
+                <dt>{name}</dt>
+                <dd className="text-ink-2 tabular-nums">{text}</dd>
+              </div>
+            ),
         )}
-        {usage && <Metric name="Completion">{counted(usage.completionTokens, 'token')}</Metric>}
-        {/* With a single choice, the label of its reasoning has this count. */}
-        {usage && usage.reasoningTokens > 0 && choices.length !== 1 && (
-          <Metric name="Reasoning">{counted(usage.reasoningTokens, 'token')}</Metric>
-        )}
-        {ttftMs !== null && (
-          <Metric name="TTFT" title="Time to first token">
-            {duration(ttftMs)}
-          </Metric>
-        )}
-        {speed !== null && (
-          <Metric name="Throughput" title="Tokens per second after the first token">
-            {oneDecimal(speed)} tokens/s
-          </Metric>
-        )}
-        {totalMs !== null && <Metric name="Total">{duration(totalMs)}</Metric>}
-        {cost !== null && (
-          <Metric name="Cost" title={`$${cost}`}>
-            {money(cost)}
-          </Metric>
-        )}
-        <Metric name="Finish reason">{endOf(answer)}</Metric>
       </dl>
       {requestId !== null && (
         <TextLink to={`/requests/${requestId}`} className="text-xs">
           Receipt
         </TextLink>
       )}
-    </div>
-  );
-}
-
-/** A named value of `Numbers`. */
-function Metric({ name, title, children }: { name: string; title?: string; children: ReactNode }) {
-  return (
-    <div className="flex gap-1 whitespace-nowrap" title={title}>
-      <dt>{name}</dt>
-      <dd className="text-ink-2 tabular-nums">{children}</dd>
     </div>
   );
 }

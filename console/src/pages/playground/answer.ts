@@ -73,6 +73,11 @@ export function emptyAnswer(model: string): Answer {
   };
 }
 
+/** Returns whether a response has not ended. */
+export function isInProgress({ stopped, fault, totalMs }: Answer): boolean {
+  return !stopped && fault === null && totalMs === null;
+}
+
 /** Applies an event to a response. `pricing` is the model's; null: unknown. */
 export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricing | null): Answer {
   switch (event.type) {

@@ -1,14 +1,13 @@
 import { useState } from 'react';
 import { Button } from '../../components/button.tsx';
-import { Switch } from '../../components/choices.tsx';
 import { Field, TextArea } from '../../components/field.tsx';
 import { Select, type Choice } from '../../components/select.tsx';
 import { indented, readJson } from '../../format/json.ts';
 import { counted } from '../../format/number.ts';
 import { capabilityWarning, type Capability } from './model-text.ts';
-import { Reset, Section, useSettings } from './parameter-fields.tsx';
+import { HintedSwitch, Reset, Section, useSettings } from './parameter-fields.tsx';
 import { chosenFunction, REASONING_EFFORTS, type ToolChoice } from './settings.ts';
-import { usePlayground } from './state.tsx';
+import { useModels, usePlaygroundState, useSelectedModels } from './state.tsx';
 import { TOOL_PRESETS, toolNames } from './tools.ts';
 
 const TOOL_PARAMETERS: readonly string[] = ['tools', 'tool_choice', 'parallel_tool_calls'];
@@ -56,16 +55,13 @@ export function ToolSection() {
           onChange={(chosen) => set({ toolChoice: chosen })}
         />
       </Field>
-      <div>
-        <Switch
-          checked={parallelToolCalls}
-          disabled={names.length === 0}
-          onChange={(checked) => set({ parallelToolCalls: checked })}
-        >
-          Parallel calls
-        </Switch>
-        <p className="mt-1 text-xs leading-5 text-ink-3">A response may have several calls. Default: on.</p>
-      </div>
+      <HintedSwitch
+        label="Parallel calls"
+        hint="A response may have several calls. Default: on."
+        checked={parallelToolCalls}
+        disabled={names.length === 0}
+        onChange={(checked) => set({ parallelToolCalls: checked })}
+      />
     </Section>
   );
 }
@@ -173,9 +169,9 @@ const EFFORT_LABELS: Record<(typeof REASONING_EFFORTS)[number], string> = {
 
 /** Warns about selected models that lack a capability, or for which it is unknown. */
 function CapabilityNotice({ capability }: { capability: Capability }) {
-  const { draft, models } = usePlayground();
-  const selected = models.filter(({ id }) => draft.columns.some(({ model }) => model === id));
-  const warnings = selected.flatMap((model) => capabilityWarning(model, capability) ?? []);
+  const selected = useSelectedModels();
+  const shown = useModels().filter(({ id }) => selected.includes(id));
+  const warnings = shown.flatMap((model) => capabilityWarning(model, capability) ?? []);
   if (warnings.length === 0) return null;
   return (
     <p className="rounded-lg bg-warn-soft px-3 py-2 text-xs leading-5 wrap-anywhere">{warnings.join(' ')}</p>
@@ -184,11 +180,12 @@ function CapabilityNotice({ capability }: { capability: Capability }) {
 
 /** Returns the service's error for this field in the last response; null: none, or the value was edited since. */
 function useRefusal(field: string, value: string): string | null {
-  const { draft } = usePlayground();
-  const refusal =
-    draft.columns
-      .map(({ turns }) => turns.at(-1)?.answer?.fault ?? null)
-      .find((fault) => fault?.param?.match(/^\w+/)?.[0] === field) ?? null;
+  const refusal = usePlaygroundState(
+    ({ draft }) =>
+      draft.columns
+        .map(({ turns }) => turns.at(-1)?.answer?.fault)
+        .find((fault) => fault?.param?.match(/^\w+/)?.[0] === field) ?? null,
+  );
   const [refused, setRefused] = useState({ refusal, value });
   if (refused.refusal !== refusal) setRefused({ refusal, value });
   return refused.value === value ? (refusal?.message ?? null) : null;

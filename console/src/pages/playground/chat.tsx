@@ -1,19 +1,24 @@
-import { ArrowDown, ChevronRight } from 'lucide-react';
-import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
-import { Button } from '../../components/button.tsx';
-import { Columns, EmptyColumn, ModelNotice } from './columns.tsx';
+import { ArrowDown, ChevronRight, Columns2, SquareTerminal, X } from 'lucide-react';
+import { useEffect, useState } from 'react';
+import { useStickToBottom } from 'use-stick-to-bottom';
+import { Button, IconButton } from '../../components/button.tsx';
+import { Segmented } from '../../components/choices.tsx';
+import { classNames } from '../../components/class-names.ts';
+import { Select } from '../../components/select.tsx';
+import { Notice } from '../../components/states.tsx';
 import { Composer } from './composer.tsx';
-import type { Column } from './draft.ts';
-import { useActions, usePlayground } from './state.tsx';
+import { MAX_COLUMNS, type Column } from './draft.ts';
+import { initialModel, stateOf, summaryOf, type Model } from './model-text.ts';
+import { useIsRunning, useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
 import { Turn } from './turn.tsx';
 import { TypedText } from './typed-text.tsx';
 
-/** Chat mode: one conversation, or two side by side. */
+/** One conversation, or several side by side. */
 export function Chat() {
   return (
     <div className="flex h-full flex-col">
       <SystemPrompt />
-      <Columns name="Conversation">{(column) => <Conversation column={column} />}</Columns>
+      <Columns />
       <Composer />
     </div>
   );
@@ -21,8 +26,8 @@ export function Chat() {
 
 /** The system prompt, collapsed to one line until it is edited. */
 function SystemPrompt() {
-  const { draft } = usePlayground();
-  const { change, send } = useActions();
+  const playground = usePlayground();
+  const system = usePlaygroundState(({ draft }) => draft.system);
   const [open, setOpen] = useState(false);
   return (
     <div className="border-b border-line px-4 sm:px-6 lg:px-8">
@@ -37,16 +42,16 @@ function SystemPrompt() {
           aria-hidden="true"
         />
         <span className="shrink-0 font-medium">System prompt</span>
-        {!open && <span className="truncate text-ink-3">{draft.system.trim() || 'None'}</span>}
+        {!open && <span className="truncate text-ink-3">{system.trim() || 'None'}</span>}
       </button>
       {open && (
         <TypedText
           label="System prompt"
           placeholder="You are a careful assistant. Answer in one sentence."
-          value={draft.system}
+          value={system}
           focused
-          onChange={(system) => change({ type: 'set', values: { system } })}
-          onSend={send}
+          onChange={(typed) => playground.set({ system: typed })}
+          onSend={() => playground.send()}
           className="mb-3 max-h-48"
         />
       )}
@@ -55,34 +60,39 @@ function SystemPrompt() {
 }
 
 function Conversation({ column }: { column: Column }) {
-  const { scroller, content, isAway, toEnd } = useFollow(column.turns.length > 0);
+  const models = useModels();
+  const found = models.find(({ id }) => id === column.model);
   const last = column.turns.at(-1)?.id;
+  const { scrollRef, contentRef, isAtBottom, scrollToBottom } = useStickToBottom({
+    initial: last === undefined ? false : 'instant',
+    resize: 'instant',
+  });
   // A new turn scrolls to the end.
   useEffect(() => {
-    if (last !== undefined) toEnd();
-  }, [last, toEnd]);
+    if (last !== undefined) void scrollToBottom();
+  }, [last, scrollToBottom]);
   return (
     <>
       <div
-        ref={scroller}
+        ref={scrollRef}
         tabIndex={0}
         className="min-h-0 flex-1 overflow-y-auto focus-visible:-outline-offset-2"
       >
-        <div ref={content} className="mx-auto max-w-3xl space-y-3 px-2 py-3 sm:px-6 sm:py-4">
-          <ModelNotice model={column.model} />
-          {column.turns.length === 0 && <EmptyColumn model={column.model} />}
+        <div ref={contentRef} className="mx-auto max-w-3xl space-y-3 px-2 py-3 sm:px-6 sm:py-4">
+          {found && <NotReady model={found} models={models} />}
+          {column.turns.length === 0 && <EmptyColumn model={column.model} found={found} />}
           {column.turns.map((turn) => (
             <Turn key={turn.id} turn={turn} isLast={turn.id === last} />
           ))}
         </div>
       </div>
-      {isAway && (
+      {!isAtBottom && last !== undefined && (
         <div className="pointer-events-none absolute inset-x-0 bottom-3 flex justify-center">
           <Button
             size="small"
             className="pointer-events-auto shadow-popup"
             icon={<ArrowDown className="size-3.5" aria-hidden="true" />}
-            onClick={toEnd}
+            onClick={() => void scrollToBottom()}
           >
             Scroll to latest
           </Button>
@@ -92,56 +102,141 @@ function Conversation({ column }: { column: Column }) {
   );
 }
 
-/** Distance from the end that counts as the end, in CSS pixels. */
-const NEAR = 48;
-
-interface Follow {
-  /** Ref of the scroll container. */
-  scroller: RefObject<HTMLDivElement | null>;
-  /** Ref of the growing content. */
-  content: RefObject<HTMLDivElement | null>;
-  /** The user has scrolled up, so new content does not scroll the view. */
-  isAway: boolean;
-  /** Scrolls to the end and follows it. */
-  toEnd: () => void;
+/** One or several columns, each with a model. Narrow windows show one at a time. */
+function Columns() {
+  const columns = usePlaygroundState(({ draft }) => draft.columns);
+  const [shown, setShown] = useState(0);
+  if (shown >= columns.length) setShown(0);
+  const many = columns.length > 1;
+  return (
+    <>
+      {many && <ColumnChoice shown={shown} onChoose={setShown} />}
+      <div className="flex min-h-0 flex-1 divide-line overflow-x-auto md:divide-x">
+        {columns.map((column, index) => (
+          <section
+            // Columns have no ID.
+            key={`${index}`}
+            aria-label={many ? `Conversation ${index + 1}` : 'Conversation'}
+            className={classNames(
+              'relative min-w-0 flex-1 flex-col md:flex',
+              columns.length > 2 && 'md:min-w-72',
+              index === shown ? 'flex' : 'hidden',
+            )}
+          >
+            <ColumnHead column={index} />
+            <Conversation column={column} />
+          </section>
+        ))}
+      </div>
+    </>
+  );
 }
 
-/** Keeps growing content scrolled to the end while `active`, unless the user scrolls up. */
-function useFollow(active: boolean): Follow {
-  const scroller = useRef<HTMLDivElement>(null);
-  const content = useRef<HTMLDivElement>(null);
-  const following = useRef(true);
-  const [isAway, setAway] = useState(false);
+/** Selects the visible column on narrow windows. */
+function ColumnChoice({ shown, onChoose }: { shown: number; onChoose: (column: number) => void }) {
+  const selected = useSelectedModels();
+  return (
+    <div className="overflow-x-auto border-b border-line px-4 py-2 md:hidden">
+      <Segmented
+        label="Column"
+        value={`${shown}`}
+        choices={selected.map((model, index) => ({
+          value: `${index}`,
+          label: <span className="max-w-36 truncate">{model.split('/').at(-1)}</span>,
+        }))}
+        onChange={(value) => onChoose(Number(value))}
+      />
+    </div>
+  );
+}
 
-  const toEnd = useCallback(() => {
-    following.current = true;
-    scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
-  }, []);
+/** Selects the model of a column, and adds or closes columns. */
+function ColumnHead({ column }: { column: number }) {
+  const playground = usePlayground();
+  const models = useModels();
+  const selected = useSelectedModels();
+  const isRunning = useIsRunning();
+  const many = selected.length > 1;
+  return (
+    <div className="flex items-center gap-2 border-b border-line px-4 py-1.5 sm:px-6 sm:py-2 lg:px-8">
+      <Select
+        label={many ? `Model ${column + 1}` : 'Model'}
+        className="min-w-0 flex-1 sm:max-w-md"
+        value={selected[column] ?? ''}
+        disabled={isRunning}
+        choices={models.map((one) => ({ value: one.id, label: one.id, hint: summaryOf(one) }))}
+        onChange={(id) => playground.chooseModel(column, id)}
+      />
+      {column === selected.length - 1 && selected.length < MAX_COLUMNS && (
+        <Button
+          kind="quiet"
+          className="ml-auto px-2"
+          disabled={isRunning || models.length < 2}
+          title={
+            models.length < 2
+              ? 'Comparing requires at least two models'
+              : many
+                ? 'Compare another model'
+                : undefined
+          }
+          icon={<Columns2 className="size-4" aria-hidden="true" />}
+          onClick={() => playground.chooseModel(selected.length, initialModel(models, selected))}
+        >
+          <span className={many ? 'sr-only' : 'sr-only sm:not-sr-only'}>
+            {many ? 'Compare another model' : 'Compare'}
+          </span>
+        </Button>
+      )}
+      {many && (
+        <IconButton
+          label={`Close column ${column + 1}`}
+          disabled={isRunning}
+          onClick={() => playground.closeColumn(column)}
+        >
+          <X className="size-4" aria-hidden="true" />
+        </IconButton>
+      )}
+    </div>
+  );
+}
 
-  useEffect(() => {
-    const [frame, inner] = [scroller.current, content.current];
-    if (!active || frame === null || inner === null) return;
-    let top = frame.scrollTop;
-    const onScroll = () => {
-      const isNear = frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR;
-      // Only scrolling up stops following. Content that grew in the meantime must not stop it.
-      if (isNear) following.current = true;
-      else if (frame.scrollTop < top) following.current = false;
-      top = frame.scrollTop;
-      setAway(!following.current);
-    };
-    const grown = new ResizeObserver(() => {
-      if (following.current) toEnd();
-      else setAway(true);
-    });
-    grown.observe(inner);
-    grown.observe(frame);
-    frame.addEventListener('scroll', onScroll, { passive: true });
-    return () => {
-      grown.disconnect();
-      frame.removeEventListener('scroll', onScroll);
-    };
-  }, [active, toEnd]);
+/** Shows the progress of a model that is not ready, and names another one of `models` that is. */
+export function NotReady({ model, models }: { model: Model; models: readonly Model[] }) {
+  if (model.state === 'ready') return null;
+  const ready = models.find(({ state }) => state === 'ready');
+  const others = models.filter(({ id, state }) => id !== model.id && state !== 'ready' && state !== 'down');
+  return (
+    <Notice tone={model.state === 'down' ? 'bad' : 'warn'} title={`${model.id} is not ready`}>
+      <p>
+        {stateOf(model)}
+        {model.reason !== null && `: ${model.reason}`}.{' '}
+        {ready
+          ? `${ready.id} is ready; select it instead.`
+          : `No model is ready.${others.map((one) => ` ${one.id}: ${stateOf(one).toLowerCase()}.`).join('')}`}
+      </p>
+    </Notice>
+  );
+}
 
-  return { scroller, content, isAway, toEnd };
+/** A column without a conversation: names its model. */
+function EmptyColumn({ model, found }: { model: string; found: Model | undefined }) {
+  const models = useModels();
+  return (
+    <div className="flex flex-col items-center px-2 py-8 text-center">
+      <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-accent-soft text-accent">
+        <SquareTerminal className="size-5" aria-hidden="true" />
+      </span>
+      <h2 className="text-sm font-semibold break-all">
+        {models.length === 0 ? 'No models that generate text' : `Chat with ${model.split('/').at(-1)}`}
+      </h2>
+      <p className="mt-1 max-w-md text-sm text-ink-3">
+        {models.length === 0
+          ? 'An operator can add models on the Models page.'
+          : found && `${summaryOf(found)}.`}
+      </p>
+      <p className="mt-1 max-w-md text-sm text-ink-3">
+        Requests are charged to your account and count toward its limits.
+      </p>
+    </div>
+  );
 }

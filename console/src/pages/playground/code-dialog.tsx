@@ -7,7 +7,7 @@ import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import type { ChatApi } from '../../snippets/translate.ts';
 import { CodeWindow } from './code-window.tsx';
 import { withoutLargeImages } from './image-files.ts';
-import { usePlayground } from './state.tsx';
+import { useModels, usePlaygroundState } from './state.tsx';
 import { recommendedOf, sentRequest } from './request.ts';
 
 const CHAT_APIS = [
@@ -19,7 +19,9 @@ const CHAT_APIS = [
 /** Code samples of the current request. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
-  const { draft, errors, models } = usePlayground();
+  const draft = usePlaygroundState((state) => state.draft);
+  const errors = usePlaygroundState((state) => state.errors);
+  const models = useModels();
   const [chosen, setChosen] = useState(0);
   const [api, setApi] = useState<ChatApi>('chat');
   const column = draft.columns[chosen] ?? draft.columns[0];

@@ -1,3 +1,4 @@
+import { useMutation } from '@tanstack/react-query';
 import { Waypoints } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';
 import { ApiError } from '../../api/client.ts';
@@ -13,8 +14,8 @@ import { counted, fixed, whole } from '../../format/number.ts';
 import { KEY_VARIABLE, samplesOf } from '../../snippets/samples.ts';
 import { useSession } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
+import { NotReady } from './chat.tsx';
 import { CodeWindow } from './code-window.tsx';
-import { NotReady } from './columns.tsx';
 import { cosine } from './cosine.ts';
 import { initialModel, summaryOf, type Model } from './model-text.ts';
 
@@ -33,41 +34,33 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
   const [query, changeQuery] = useQueryState();
   const [initial] = useState(() => initialModel(models));
   const [texts, setTexts] = useState<readonly string[]>(['', '']);
-  const [result, setResult] = useState<{ text: string; requestId: string | null } | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [isRunning, setRunning] = useState(false);
   const running = useRef<AbortController>(null);
   useEffect(() => () => running.current?.abort(), []);
   const [chosen = models[0]] = [query.get('model'), initial].flatMap(
     (id) => models.find((model) => model.id === id) ?? [],
   );
-  if (chosen === undefined) return <NoModels />;
-  const compare = async () => {
-    if (isRunning) return;
-    const { signal } = (running.current = new AbortController());
-    setRunning(true);
-    setResult(null);
-    setError(null);
-    try {
-      const embeddings = await embedFor(accountId, { body: { model: chosen.id, input: texts }, signal });
+  const compare = useMutation({
+    mutationFn: async (model: string) => {
+      const { signal } = (running.current = new AbortController());
+      const embeddings = await embedFor(accountId, { body: { model, input: texts }, signal });
       const { vectors, promptTokens, requestId } = embeddings;
       const [one = [], other = []] = vectors;
       const similarity = fixed(Number(cosine(one, other).toFixed(3)) || 0, 3);
       const size = `${whole(one.length)} dimensions, ${counted(promptTokens, 'token')}`;
-      setResult({ text: `Cosine ${similarity} (${size})`, requestId });
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!(error instanceof ApiError)) throw error;
-      setError(error);
-    } finally {
-      setRunning(false);
-    }
-  };
+      return { text: `Cosine ${similarity} (${size})`, requestId };
+    },
+  });
+  const { data: result, isPending: isRunning, reset } = compare;
+  // A comparison that was stopped has no error to show.
+  const error = compare.error instanceof ApiError ? compare.error : null;
+  if (chosen === undefined) return <NoModels />;
   return (
     <div className="h-full overflow-y-auto">
       <Form
         error={error}
-        onSubmit={() => void compare()}
+        onSubmit={() => {
+          if (!isRunning) compare.mutate(chosen.id);
+        }}
         className="mx-auto max-w-3xl space-y-4 px-4 py-5 sm:px-6"
       >
         <Select
@@ -77,7 +70,7 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
           disabled={isRunning}
           choices={models.map((one) => ({ value: one.id, label: one.id, hint: summaryOf(one) }))}
           onChange={(model) => {
-            setResult(null);
+            reset();
             changeQuery({ model }, { replace: true });
           }}
         />
@@ -97,7 +90,7 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
             value={text}
             rows={2}
             onChange={({ target }) => {
-              setResult(null);
+              reset();
               setTexts(texts.with(index, target.value));
             }}
           />
@@ -117,9 +110,7 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
           <p role="status" className="text-sm font-medium tabular-nums">
             {isRunning ? 'Comparing the texts' : result?.text}
           </p>
-          {result !== null && result.requestId !== null && (
-            <TextLink to={`/requests/${result.requestId}`}>Receipt</TextLink>
-          )}
+          {result?.requestId && <TextLink to={`/requests/${result.requestId}`}>Receipt</TextLink>}
         </div>
       </Form>
       {isCodeOpen && <Code model={chosen.id} texts={texts} onClose={onCloseCode} />}

@@ -3,25 +3,30 @@ import { useEffect, useRef, type RefObject } from 'react';
 import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
-import { isApple } from '../../components/shortcut-keys.tsx';
-import { useActions, useIsRunning, usePlayground } from './state.tsx';
-import { awaitsResults, canRespond, hasInput, hasTurns, modelsOf, type Draft } from './draft.ts';
+import { useIsRunning, useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
+import { awaitsResults, canRespond, hasInput, hasTurns, type Draft } from './draft.ts';
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
 /** The input for the next message. */
 export function Composer() {
-  const { draft, models } = usePlayground();
-  const { change, send, add } = useActions();
+  const playground = usePlayground();
+  const models = useModels();
+  const selected = useSelectedModels();
   const isRunning = useIsRunning();
   const addImages = useAddImages();
-  const root = useFocusAfter(isRunning, draft.id);
-  const typed = hasInput(draft);
-  const awaiting = draft.columns.some(awaitsResults);
-  const gone = modelsOf(draft).find((model) => model !== '' && !models.some(({ id }) => id === model));
-  const canSend =
-    !awaiting && gone === undefined && (typed ? draft.inputRole === 'user' : draft.columns.some(canRespond));
-  const submit = typed && draft.inputRole === 'assistant' ? add : send;
+  const input = usePlaygroundState(({ draft }) => draft.input);
+  const inputRole = usePlaygroundState(({ draft }) => draft.inputRole);
+  const images = usePlaygroundState(({ draft }) => draft.images);
+  const isAwaiting = usePlaygroundState(({ draft }) => draft.columns.some(awaitsResults));
+  const canRun = usePlaygroundState(({ draft }) => draft.columns.some(canRespond));
+  const root = useFocusAfter(
+    isRunning,
+    usePlaygroundState(({ draft }) => draft.id),
+  );
+  const isTyped = hasInput({ input, inputRole, images });
+  const gone = selected.find((model) => model !== '' && !models.some(({ id }) => id === model));
+  const canSend = !isAwaiting && gone === undefined && (isTyped ? inputRole === 'user' : canRun);
   return (
     <div
       ref={root}
@@ -44,20 +49,15 @@ export function Composer() {
       <div className="mx-auto max-w-3xl px-4 sm:px-6">
         <Starters className="mb-3" />
         <Thumbnails
-          images={draft.inputRole === 'user' ? draft.images : []}
-          onRemove={(removed) =>
-            change({
-              type: 'set',
-              values: { images: draft.images.filter((_, index) => index !== removed) },
-            })
-          }
+          images={inputRole === 'user' ? images : []}
+          onRemove={(removed) => playground.set({ images: images.filter((_, index) => index !== removed) })}
         />
         <TypedText
           label="Message"
-          placeholder={draft.inputRole === 'user' ? 'Write a message' : 'Write an assistant message'}
-          value={draft.input}
-          onChange={(input) => change({ type: 'set', values: { input } })}
-          onSend={submit}
+          placeholder={inputRole === 'user' ? 'Write a message' : 'Write an assistant message'}
+          value={input}
+          onChange={(text) => playground.set({ input: text })}
+          onSend={() => (isTyped && inputRole === 'assistant' ? playground.add() : playground.send())}
           enterSends
           className="max-h-60"
         />
@@ -66,7 +66,7 @@ export function Composer() {
             {gone} is not served. Select another model to continue.
           </p>
         )}
-        {awaiting && typed && (
+        {isAwaiting && isTyped && (
           <p role="status" className="mt-2 text-xs text-ink-3">
             Enter the results of the calls above first.
           </p>
@@ -75,27 +75,27 @@ export function Composer() {
           <Select
             label="Role"
             small
-            value={draft.inputRole}
+            value={inputRole}
             choices={[
               { value: 'user', label: 'User' },
               { value: 'assistant', label: 'Assistant' },
             ]}
-            onChange={(inputRole) => change({ type: 'set', values: { inputRole } })}
+            onChange={(role) => playground.set({ inputRole: role })}
           />
           <ImageButton />
           <Button
             size="small"
             kind="quiet"
-            disabled={!typed || isRunning || awaiting}
+            disabled={!isTyped || isRunning || isAwaiting}
             icon={<Plus className="size-3.5" aria-hidden="true" />}
-            onClick={add}
+            onClick={() => playground.add()}
           >
             <span>
               Add<span className="sr-only sm:not-sr-only"> without sending</span>
             </span>
           </Button>
           <span className="ml-auto">
-            <SendOrStop label={canSend && !typed ? 'Run' : 'Send'} keys="↵" disabled={!canSend} />
+            <SendOrStop label={canSend && !isTyped ? 'Run' : 'Send'} disabled={!canSend} />
           </span>
         </div>
         <StorageNotice />
@@ -123,17 +123,8 @@ function useFocusAfter(isRunning: boolean, conversation: string): RefObject<HTML
 }
 
 /** The send button; a stop button while a response is in progress. */
-function SendOrStop({
-  label,
-  keys = SEND_KEYS,
-  disabled,
-}: {
-  label: string;
-  /** The shortcut, as shown on the button. */
-  keys?: string;
-  disabled: boolean;
-}) {
-  const { send, stop } = useActions();
+function SendOrStop({ label, disabled }: { label: string; disabled: boolean }) {
+  const playground = usePlayground();
   const isRunning = useIsRunning();
   if (isRunning) {
     return (
@@ -141,7 +132,7 @@ function SendOrStop({
         icon={<Square className="size-3.5 fill-current" aria-hidden="true" />}
         onClick={(event) => {
           // The second click of a double click on Send, which was in the same place.
-          if (event.detail !== 2) stop();
+          if (event.detail !== 2) playground.stop();
         }}
       >
         Stop
@@ -154,16 +145,13 @@ function SendOrStop({
       kind="primary"
       disabled={disabled}
       icon={<ArrowUp className="size-4" aria-hidden="true" />}
-      onClick={send}
+      onClick={() => playground.send()}
     >
       {label}
-      <Keys>{keys}</Keys>
+      <Keys>↵</Keys>
     </Button>
   );
 }
-
-/** The shortcut that sends, where Enter alone starts a new line. */
-const SEND_KEYS = isApple ? '⌘ ↵' : 'Ctrl ↵';
 
 /** A keyboard shortcut hint, for devices with a keyboard. */
 function Keys({ children }: { children: string }) {
@@ -202,16 +190,15 @@ const STARTERS: readonly Starter[] = [
 
 /** Prompt starters of an unused playground. They are filled in but not sent. */
 function Starters({ className }: { className: string }) {
-  const { draft } = usePlayground();
-  const { change } = useActions();
-  if (hasTurns(draft)) return null;
+  const playground = usePlayground();
+  if (usePlaygroundState(({ draft }) => hasTurns(draft))) return null;
   return (
     <ul aria-label="Prompt starters" className={classNames('grid gap-2 sm:grid-cols-3', className)}>
       {STARTERS.map(({ title, values }) => (
         <li key={title}>
           <button
             type="button"
-            onClick={() => change({ type: 'set', values })}
+            onClick={() => playground.set(values)}
             className="h-full w-full rounded-lg border border-line px-3 py-2 text-left transition-colors hover:bg-hover"
           >
             <span className="block truncate text-xs font-medium">{title}</span>
@@ -225,7 +212,8 @@ function Starters({ className }: { className: string }) {
 
 /** States where the playground is stored, or that it is not. */
 function StorageNotice() {
-  const { isStored, storesImages } = usePlayground();
+  const isStored = usePlaygroundState((state) => state.isStored);
+  const storesImages = usePlaygroundState((state) => state.storesImages);
   return (
     <p className="mt-2 text-2xs text-ink-3">
       {isStored ? (

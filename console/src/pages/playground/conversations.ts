@@ -1,217 +1,126 @@
-import { isObject, readJson } from '../../format/json.ts';
-import type { UserItems } from '../../state/user-items.ts';
-import { hasSameTurns, hasTurns, isSameConversation, type Conversation, type Draft } from './draft.ts';
-import { draftOf, storedText } from './stored.ts';
+import type { UserRecords } from '../../state/user-records.ts';
+import { hasTurns, newId, opened, type Conversation } from './draft.ts';
 
-/** A stored conversation, as listed. */
-export interface ListedConversation {
-  id: string;
-  /** As given by the user, else the beginning of the first message. */
-  title: string;
+/** A conversation of a user in this browser. */
+export interface StoredConversation extends Conversation {
+  /** As given by the user; null: the beginning of the first message. */
+  name: string | null;
   /** When its messages were last changed, Unix milliseconds. */
   updatedAtMs: number;
+  /** Another one after each change except of the name. */
+  revision: string;
 }
 
 /** Maximum number of conversations that a browser keeps for a user. */
 export const MAX_CONVERSATIONS = 200;
-/** Maximum size of all conversations, in characters. Browsers store 5 million for a site. */
-const MAX_SIZE = 4_000_000;
 /** Maximum length of a title, in characters. */
 export const MAX_TITLE = 80;
 
-const NAME_PREFIX = 'conversation.';
-
-/** What `save` did with a conversation. */
-export interface Saved {
-  isStored: boolean;
-  /** Number of older conversations that were deleted for it. */
-  removed: number;
+/** A conversation as this tab last read or wrote it. */
+interface Known extends Partial<Omit<Conversation, 'id'>> {
+  revision: string | null;
 }
 
-interface Entry extends ListedConversation {
-  name: string | null;
-  size: number;
-}
-
-/**
- * The conversations of a user in this browser, each under its own key, so that tabs do not overwrite those of others.
- * Above the maximum number or size, the oldest are deleted.
- */
+/** The conversations of a user. Above the maximum number, the oldest are deleted. Methods reject if the storage is full or blocked. */
 export class Conversations {
-  readonly #items: UserItems;
-  readonly #entries = new Map<string, Entry>();
-  readonly #listeners = new Set<() => void>();
-  /** The conversations that this tab saved or opened, to skip those without changes. */
-  readonly #saved = new Map<string, Conversation>();
-  #list: readonly ListedConversation[] = [];
+  readonly #records: UserRecords<StoredConversation>;
+  /** To skip those without changes, and to keep what another tab has written. */
+  readonly #known = new Map<string, Known>();
 
-  constructor(items: UserItems) {
-    this.#items = items;
-    for (const [name, text] of items.all()) {
-      if (name.startsWith(NAME_PREFIX)) this.#read(name.slice(NAME_PREFIX.length), text);
-    }
-    this.#publish();
+  constructor(records: UserRecords<StoredConversation>) {
+    this.#records = records;
   }
 
-  /** The conversations, the newest first. */
-  get list(): readonly ListedConversation[] {
-    return this.#list;
+  /** Returns the conversations, the newest first. */
+  async list(): Promise<StoredConversation[]> {
+    return (await this.#records.all()).toSorted((a, b) => b.updatedAtMs - a.updatedAtMs);
   }
 
-  /** Calls the listener after each change of `list`. Returns a function that unsubscribes. */
-  readonly subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
-  };
+  /** Returns a conversation to be shown; null: it was deleted. */
+  async read(id: string): Promise<StoredConversation | null> {
+    const stored = await this.#records.read(id);
+    return stored === undefined ? null : { ...stored, ...opened(stored) };
+  }
 
-  /** Returns a conversation; null: it was deleted. */
-  open(id: string): Conversation | null {
-    const text = this.#items.read(NAME_PREFIX + id);
-    const record = text === null ? null : recordOf(text);
-    if (record === null) return null;
-    const { id: _, ...draft } = record.draft;
-    const conversation = { ...draft, id };
-    this.#saved.set(id, conversation);
-    return conversation;
+  /** Called when a tab shows a conversation: its next change replaces what was read. */
+  show({ id, system, settings, columns, revision }: StoredConversation): Conversation {
+    this.#known.set(id, { system, settings, columns, revision });
+    return { id, system, settings, columns };
+  }
+
+  /** Continues with changes of this tab that were not stored, to the conversation of this revision; null: a new one. */
+  resume(id: string, revision: string | null): void {
+    this.#known.set(id, { ...NOTHING, revision });
+  }
+
+  /** Returns the revision that the conversation of this tab continues; null: it is not stored yet. */
+  revisionOf(id: string): string | null {
+    return this.#known.get(id)?.revision ?? null;
+  }
+
+  /** Returns whether a conversation differs from what this tab read or wrote. */
+  isChanged(draft: Conversation): boolean {
+    const known = this.#known.get(draft.id) ?? NOTHING;
+    const { system, settings, columns } = draft;
+    if (known.revision === null && !hasTurns(draft)) return false;
+    return known.system !== system || known.settings !== settings || known.columns !== columns;
   }
 
   /**
-   * Continues with the draft of this tab after a reload. Returns its conversation as another tab changed it; null:
-   * unchanged or deleted, and only stored again after a change.
+   * Stores a conversation if it changed. A conversation without messages is deleted. Returns the ID that it is stored
+   * under, which is a new one if another tab has written it, and the number of older ones that were deleted for it.
    */
-  resume(draft: Draft): Conversation | null {
-    if (!hasTurns(draft)) return null;
-    const stored = this.open(draft.id);
-    if (stored !== null && draftText(stored) !== draftText(draft)) return stored;
-    this.#saved.set(draft.id, draft);
-    return null;
-  }
-
-  /** Returns the IDs of the conversations whose title or messages contain a text, ignoring case. */
-  search(query: string): ReadonlySet<string> {
-    const wanted = query.trim().toLowerCase();
-    const found = this.#list.filter(({ id, title }) => {
-      if (title.toLowerCase().includes(wanted)) return true;
-      const draft = recordOf(this.#items.read(NAME_PREFIX + id) ?? '')?.draft;
-      return draft?.columns.some(({ turns }) =>
-        turns.some(({ text }) => text.toLowerCase().includes(wanted)),
-      );
-    });
-    return new Set(found.map(({ id }) => id));
-  }
-
-  /** Returns whether a conversation differs from what this tab saved or opened. */
-  isChanged(draft: Draft): boolean {
-    const saved = this.#saved.get(draft.id);
-    return saved === undefined ? hasTurns(draft) : !isSameConversation(saved, draft);
-  }
-
-  /** Stores the conversation of a draft if it changed. A conversation without messages is deleted. */
-  save(draft: Draft, nowMs = Date.now()): Saved {
-    if (!this.isChanged(draft)) return { isStored: true, removed: 0 };
-    const before = this.#saved.get(draft.id);
+  async save(draft: Conversation, nowMs = Date.now()): Promise<{ id: string; removed: number }> {
+    const { id, system, settings, columns } = draft;
+    if (!this.isChanged(draft)) return { id, removed: 0 };
     if (!hasTurns(draft)) {
-      this.remove(draft.id);
-      return { isStored: true, removed: 0 };
+      await this.remove(id);
+      return { id, removed: 0 };
     }
-    const entry = this.#entries.get(draft.id);
-    // Other parameters do not move a conversation to the top of the list.
-    const isSameText = entry !== undefined && before !== undefined && hasSameTurns(before, draft);
-    const updatedAtMs = isSameText ? entry.updatedAtMs : nowMs;
-    return this.#write(draft.id, { name: entry?.name ?? null, updatedAtMs }, draftText(draft), draft);
+    const known = this.#known.get(id) ?? NOTHING;
+    const revision = newId();
+    let old: StoredConversation | undefined;
+    await this.#records.update(id, (stored) => {
+      old = stored;
+      if (stored && stored.revision !== known.revision) return stored;
+      // Other parameters do not move a conversation to the top of the list.
+      const updatedAtMs = stored && known.columns === columns ? stored.updatedAtMs : nowMs;
+      return { id, name: stored?.name ?? null, updatedAtMs, revision, system, settings, columns };
+    });
+    if (old && old.revision !== known.revision) return await this.save({ ...draft, id: newId() }, nowMs);
+    this.#known.set(id, { system, settings, columns, revision });
+    return { id, removed: old === undefined ? await this.#removeOldest() : 0 };
   }
 
   /** Names a conversation; an empty title is replaced by the beginning of the first message. */
-  rename(id: string, title: string): void {
-    const record = recordOf(this.#items.read(NAME_PREFIX + id) ?? '');
-    if (record === null) return;
-    const { updatedAtMs, draft } = record;
+  async rename(id: string, title: string): Promise<void> {
+    const stored = await this.#records.read(id);
+    if (stored === undefined) return;
     const name = title.trim().slice(0, MAX_TITLE) || null;
-    this.#write(id, { name, updatedAtMs }, draftText(draft), this.#saved.get(id) ?? null);
+    await this.#records.update(id, (newest = stored) => ({ ...newest, name }));
   }
 
   /** Deletes a conversation. Returns a function that restores it; null: it did not exist. */
-  remove(id: string): (() => void) | null {
-    const key = NAME_PREFIX + id;
-    const text = this.#items.read(key);
-    this.#items.remove(key);
-    this.#entries.delete(id);
-    const saved = this.#saved.get(id);
-    this.#saved.delete(id);
-    this.#publish();
-    if (text === null) return null;
-    return () => {
-      this.#items.write(key, text);
-      if (saved) this.#saved.set(id, saved);
-      this.#read(id, text);
-      this.#publish();
-    };
+  async remove(id: string): Promise<(() => Promise<void>) | null> {
+    const stored = await this.#records.read(id);
+    await this.#records.remove(id);
+    this.#known.delete(id);
+    return stored ? () => this.#records.update(id, () => stored) : null;
   }
 
-  /**
-   * Applies changes of other tabs. Calls `onChange` with the ID of each conversation that another tab changed. Returns a
-   * function that stops it.
-   */
-  follow(onChange: (id: string) => void): () => void {
-    return this.#items.onChangedElsewhere((name, text) => {
-      if (!name.startsWith(NAME_PREFIX)) return;
-      const id = name.slice(NAME_PREFIX.length);
-      if (text === null) this.#entries.delete(id);
-      else this.#read(id, text);
-      this.#publish();
-      if (text !== null) onChange(id);
-    });
-  }
-
-  #write(
-    id: string,
-    { name, updatedAtMs }: { name: string | null; updatedAtMs: number },
-    draft: string,
-    saved: Conversation | null,
-  ): Saved {
-    const text = `{"name":${JSON.stringify(name)},"updatedAtMs":${updatedAtMs},"draft":${draft}}`;
-    const removed = this.#makeRoom(id, text.length);
-    const isStored = text.length <= MAX_SIZE && this.#items.write(NAME_PREFIX + id, text);
-    if (isStored) {
-      if (saved) this.#saved.set(id, saved);
-      this.#read(id, text);
-    }
-    this.#publish();
-    return { isStored, removed };
-  }
-
-  /** Deletes the oldest conversations until there is room for one of this size. Returns how many. */
-  #makeRoom(id: string, size: number): number {
-    if (size > MAX_SIZE) return 0;
-    const others = this.#list.filter((one) => one.id !== id);
-    let total = size;
-    // The newest ones that fit are kept.
-    const kept = others.filter((one, index) => {
-      total += this.#entries.get(one.id)?.size ?? 0;
-      return total <= MAX_SIZE && index < MAX_CONVERSATIONS - 1;
-    });
-    for (const oldest of others.slice(kept.length)) {
-      this.#items.remove(NAME_PREFIX + oldest.id);
-      this.#entries.delete(oldest.id);
-    }
-    return others.length - kept.length;
-  }
-
-  #read(id: string, text: string): void {
-    const record = recordOf(text);
-    if (record === null) return;
-    const { name, updatedAtMs, draft } = record;
-    this.#entries.set(id, { id, name, title: name ?? titleOf(draft), updatedAtMs, size: text.length });
-  }
-
-  #publish(): void {
-    this.#list = [...this.#entries.values()].toSorted((a, b) => b.updatedAtMs - a.updatedAtMs);
-    for (const listener of this.#listeners) listener();
+  async #removeOldest(): Promise<number> {
+    if ((await this.#records.count()) <= MAX_CONVERSATIONS) return 0;
+    const oldest = (await this.list()).slice(MAX_CONVERSATIONS);
+    await this.#records.remove(...oldest.map(({ id }) => id));
+    return oldest.length;
   }
 }
 
-/** Returns the beginning of the first message of the user, as the title of a conversation. */
-function titleOf({ columns }: Pick<Draft, 'columns'>): string {
+const NOTHING: Known = { revision: null };
+
+/** Returns the name of a conversation, else the beginning of the first message of the user. */
+export function titleOf({ name, columns }: Pick<StoredConversation, 'name' | 'columns'>): string {
+  if (name !== null) return name;
   const turns = columns.find((column) => column.turns.length > 0)?.turns ?? [];
   const first = turns.find(({ role, text }) => role === 'user' && text.trim() !== '') ?? turns[0];
   const line = first?.text.trim().split('\n', 1)[0]?.trim() ?? '';
@@ -219,18 +128,9 @@ function titleOf({ columns }: Pick<Draft, 'columns'>): string {
   return line.length <= MAX_TITLE ? line : `${line.slice(0, MAX_TITLE - 1).trimEnd()}…`;
 }
 
-/** The message being typed and texts are not part of a conversation. */
-function draftText({ system, settings, columns }: Pick<Draft, 'system' | 'settings' | 'columns'>): string {
-  return storedText({ system, settings, images: [], columns });
-}
-
-function recordOf(text: string): { name: string | null; updatedAtMs: number; draft: Draft } | null {
-  const read = readJson(text);
-  if (!('value' in read) || !isObject(read.value)) return null;
-  const { name, updatedAtMs, draft } = read.value;
-  return {
-    name: typeof name === 'string' && name !== '' ? name.slice(0, MAX_TITLE) : null,
-    updatedAtMs: typeof updatedAtMs === 'number' ? updatedAtMs : 0,
-    draft: draftOf(draft),
-  };
+/** Returns whether the title or a message of a conversation contains a text, ignoring case. */
+export function contains(conversation: StoredConversation, query: string): boolean {
+  const turns = conversation.columns.flatMap(({ turns }) => turns.map(({ text }) => text));
+  const wanted = query.trim().toLowerCase();
+  return [titleOf(conversation), ...turns].some((text) => text.toLowerCase().includes(wanted));
 }

@@ -1,20 +1,23 @@
-import { isCompleteCall, type Answer, type ToolCall } from './answer.ts';
+import { emptyAnswer, isCompleteCall, isInProgress, type Answer, type ToolCall } from './answer.ts';
 import { DEFAULTS, type Settings } from './settings.ts';
 
 /** The input and responses of the playground, stored in the browser. */
-export interface Draft {
-  /** ID of the conversation; empty: not assigned yet. */
-  id: string;
-  /** System prompt; empty: none. */
-  system: string;
+export interface Draft extends Conversation {
   /** The message being typed, and its role. */
   input: string;
   inputRole: Turn['role'];
   /** Its images, as data URIs. */
   images: readonly string[];
+}
+
+/** The part of the playground that is stored as a conversation. */
+export interface Conversation {
+  id: string;
+  /** System prompt; empty: none. */
+  system: string;
+  settings: Settings;
   /** One to `MAX_COLUMNS` side by side. */
   columns: readonly Column[];
-  settings: Settings;
 }
 
 /** Maximum number of models that are compared. */
@@ -37,7 +40,7 @@ export interface Turn {
   images: readonly string[];
   /** For responses, the calls of the selected choice; incomplete calls are not sent back. */
   calls: readonly TurnCall[];
-  /** The response; null: written by the user, or in progress. */
+  /** The response, possibly in progress; null: written by the user. */
   answer: Answer | null;
 }
 
@@ -58,128 +61,73 @@ export const EMPTY_DRAFT: Draft = {
   settings: DEFAULTS,
 };
 
-/** A change of the draft. Responses in progress already have a turn without text. */
-export type Change =
-  /** Adds images to the message being typed. */
-  | { type: 'attach'; images: readonly string[] }
-  | { type: 'set'; values: Partial<Omit<Draft, 'columns' | 'settings'>> }
-  | { type: 'settings'; values: Partial<Settings> }
-  | { type: 'number'; name: keyof Settings['numbers']; typed: string }
-  | { type: 'replace'; draft: Draft }
-  /** Sets the model of a column; creates the next column if needed. */
-  | { type: 'model'; column: number; model: string }
-  | { type: 'close'; column: number }
-  /** Sets the text of a turn. */
-  | { type: 'edit'; turn: string; text: string }
-  /** Sets the result of a call. */
-  | { type: 'result'; turn: string; call: string; result: string }
-  | { type: 'switch_role'; turn: string }
-  | { type: 'delete'; turn: string }
-  /** Selects another choice of a response. */
-  | { type: 'choose'; id: string; choice: number }
-  /** Stores the finished response of a turn. */
-  | { type: 'answered'; id: string; answer: Answer };
-
-/** Applies a change. Returns the same object if nothing changed. */
-export function changed(draft: Draft, change: Change): Draft {
-  switch (change.type) {
-    case 'attach':
-      return { ...draft, images: [...draft.images, ...change.images] };
-    case 'set':
-      return { ...draft, ...change.values };
-    case 'settings':
-      return { ...draft, settings: { ...draft.settings, ...change.values } };
-    case 'number': {
-      const numbers = { ...draft.settings.numbers, [change.name]: change.typed };
-      return { ...draft, settings: { ...draft.settings, numbers } };
-    }
-    case 'replace':
-      return change.draft;
-    case 'model':
-      return withModel(draft, change.column, change.model);
-    case 'close':
-      return { ...draft, columns: draft.columns.filter((_, index) => index !== change.column) };
-    case 'edit':
-      // An edited turn is no longer a response: its usage and timing were for the original text.
-      return withTurn(draft, change.turn, (turn) => ({ ...turn, text: change.text, answer: null }));
-    case 'result':
-      return withTurn(draft, change.turn, (turn) => ({
-        ...turn,
-        calls: turn.calls.map((call) =>
-          call.id === change.call ? { ...call, result: change.result } : call,
-        ),
-      }));
-    case 'switch_role':
-      return withTurn(draft, change.turn, (turn) => ({
-        ...turn,
-        role: turn.role === 'user' ? 'assistant' : 'user',
-        calls: [],
-        answer: null,
-      }));
-    case 'delete':
-      return withTurnsFrom(draft, change.turn, ([, ...later]) => later);
-    case 'choose':
-      return chosen(draft, change.id, change.choice);
-    case 'answered':
-      return answered(draft, change.id, change.answer);
-  }
-}
-
-function withModel(draft: Draft, column: number, model: string): Draft {
+/** Sets the model of a column; creates the next column if needed, with a copy of the first conversation. */
+export function withModel(draft: Draft, column: number, model: string): Draft {
   const old = draft.columns[column];
   if (old?.model === model) return draft;
-  if (old) return { ...draft, columns: draft.columns.map((one) => (one === old ? { ...one, model } : one)) };
+  if (old) return { ...draft, columns: draft.columns.with(column, { ...old, model }) };
   if (draft.columns.length >= MAX_COLUMNS) return draft;
-  // A new column starts with a copy of the first conversation.
   const turns = draft.columns[0]?.turns.filter((turn) => !isBlank(turn)) ?? [];
   const copies = turns.map((turn) => ({ ...turn, id: newId() }));
   return { ...draft, columns: [...draft.columns, { model, turns: copies }] };
 }
 
+/** Returns whether a turn has no content, such as a response that failed. */
+function isBlank({ text, images, calls }: Turn): boolean {
+  return text === '' && images.length === 0 && calls.length === 0;
+}
+
+export function withoutColumn(draft: Draft, column: number): Draft {
+  return { ...draft, columns: draft.columns.filter((_, index) => index !== column) };
+}
+
+/** Changes a turn, if it is there. */
 function withTurn(draft: Draft, id: string, change: (turn: Turn) => Turn): Draft {
-  const columns = draft.columns.map((column) => {
-    if (!column.turns.some((turn) => turn.id === id)) return column;
-    return { ...column, turns: column.turns.map((turn) => (turn.id === id ? change(turn) : turn)) };
-  });
-  return { ...draft, columns };
+  return withTurnsFrom(draft, id, ([turn, ...later]) => [change(turn), ...later]);
 }
 
-/** A turn and those after it. */
-type TurnsFrom = readonly [Turn, ...Turn[]];
-
-/** Replaces a turn that is shown, and those after it. */
-function withTurnsFrom(draft: Draft, id: string, change: (turns: TurnsFrom) => readonly Turn[]): Draft {
-  const columns = draft.columns.map((column) => {
-    const at = column.turns.findIndex((turn) => turn.id === id);
-    const [first, ...later] = column.turns.slice(at);
-    if (at === -1 || first === undefined) return column;
-    return { ...column, turns: [...column.turns.slice(0, at), ...change([first, ...later])] };
-  });
-  return { ...draft, columns };
+/** Changes the text of a turn, which is no longer a response: its usage and timing were for the original text. */
+export function edited(draft: Draft, id: string, text: string): Draft {
+  return withTurn(draft, id, (turn) => ({ ...turn, text, answer: null }));
 }
 
-function chosen(draft: Draft, id: string, choice: number): Draft {
-  for (const { turns } of draft.columns) {
-    const answer = turns.find((turn) => turn.id === id)?.answer;
-    if (answer?.choices[choice]) return answered(draft, id, { ...answer, chosen: choice });
-  }
-  return draft;
+export function withoutTurn(draft: Draft, id: string): Draft {
+  return withTurnsFrom(draft, id, ([, ...later]) => later);
 }
 
-function answered(draft: Draft, id: string, answer: Answer): Draft {
-  const { text = '', calls = [] } = answer.choices[answer.chosen] ?? {};
+/** Sets the result of a call. */
+export function withResult(draft: Draft, id: string, call: string, result: string): Draft {
+  return withTurn(draft, id, (turn) => ({
+    ...turn,
+    calls: turn.calls.map((one) => (one.id === call ? { ...one, result } : one)),
+  }));
+}
+
+/** Changes the response of a turn. Keeps the results of its calls, which the user may have typed in the meantime. */
+export function answered(draft: Draft, id: string, change: (answer: Answer) => Answer): Draft {
   return withTurn(draft, id, (turn) => {
-    // A response is stored again when its usage arrives. The user may have typed results by then.
+    if (turn.answer === null) return turn;
+    const answer = change(turn.answer);
+    const { text = '', calls = [] } = answer.choices[answer.chosen] ?? {};
     const results = new Map(turn.calls.map((call) => [call.id, call.result]));
     const withResults = calls.map((call) => ({ ...call, result: results.get(call.id) ?? '' }));
     return { ...turn, text, calls: withResults, answer };
   });
 }
 
-/** A response that is about to be requested: its column, and the id of its turn. */
-export interface Pending {
-  id: string;
-  column: number;
+/** A turn and those after it. */
+type TurnsFrom = readonly [Turn, ...Turn[]];
+
+/** Replaces a turn and those after it, in its column. Returns the same draft if the turn is not there. */
+function withTurnsFrom(draft: Draft, id: string, change: (turns: TurnsFrom) => readonly Turn[]): Draft {
+  for (const [index, column] of draft.columns.entries()) {
+    const at = column.turns.findIndex((turn) => turn.id === id);
+    const [first, ...later] = column.turns.slice(at);
+    if (at === -1 || first === undefined) continue;
+    const turns = [...column.turns.slice(0, at), ...change([first, ...later])];
+    return { ...draft, columns: draft.columns.with(index, { ...column, turns }) };
+  }
+  return draft;
 }
 
 /** Returns the calls of a turn that are sent back. Incomplete calls are not: the API refuses them. */
@@ -200,18 +148,14 @@ export function canRespond({ turns }: Pick<Column, 'turns'>): boolean {
   return sentCalls(last).length > 0 && !awaitsResults({ turns });
 }
 
-/** Adds the input as a turn to every column, and a turn for each response. Does nothing if a call has no result. */
-export function sent(draft: Draft): { draft: Draft; pending: Pending[] } {
-  if (draft.columns.some(awaitsResults)) return { draft, pending: [] };
-  const pending: Pending[] = [];
-  const columns = draft.columns.map((column, index) => {
-    const turns = hasInput(draft) ? [...column.turns, inputTurn(draft, 'user')] : [...column.turns];
-    if (!canRespond({ turns })) return column;
-    const answer = written('assistant', '');
-    pending.push({ id: answer.id, column: index });
-    return { ...column, turns: [...turns, answer] };
+/** Adds the input as a turn to every column, and one for each response. Does nothing if a call has no result. */
+export function sent(draft: Draft): Draft {
+  if (draft.columns.some(awaitsResults)) return draft;
+  const columns = draft.columns.map((column) => {
+    const turns = hasInput(draft) ? [...column.turns, inputTurn(draft, 'user')] : column.turns;
+    return canRespond({ turns }) ? { ...column, turns: [...turns, pendingTurn(column)] } : column;
   });
-  return { draft: { ...draft, columns, input: '', images: [] }, pending };
+  return { ...draft, columns, input: '', images: [] };
 }
 
 /** Adds the input as a turn to every column, without a response. Does nothing if a call has no result. */
@@ -222,20 +166,15 @@ export function added(draft: Draft): Draft {
     turns: [...column.turns, inputTurn(draft, draft.inputRole)],
   }));
   const isUser = draft.inputRole === 'user';
-  return {
-    ...draft,
-    columns,
-    input: '',
-    images: isUser ? [] : draft.images,
-    inputRole: isUser ? 'assistant' : 'user',
-  };
+  const images = isUser ? [] : draft.images;
+  return { ...draft, columns, input: '', images, inputRole: isUser ? 'assistant' : 'user' };
 }
 
 /**
  * Asks for a new response to a user turn, or in place of a response. Removes later turns of its column. `text` replaces
  * the text of a user turn.
  */
-export function rerun(draft: Draft, id: string, text?: string): { draft: Draft; pending: Pending[] } {
+export function rerun(draft: Draft, id: string, text?: string): Draft {
   return withAnswer(draft, id, ([turn], answer) => {
     if (turn.role === 'assistant') return [answer];
     // The replaced text is counted among the removed messages, and can be restored with them.
@@ -244,12 +183,12 @@ export function rerun(draft: Draft, id: string, text?: string): { draft: Draft; 
 }
 
 /** Asks for a response after a turn, whose calls have results. Removes later turns of its column. */
-export function continued(draft: Draft, id: string): { draft: Draft; pending: Pending[] } {
+export function continued(draft: Draft, id: string): Draft {
   return withAnswer(draft, id, ([turn], answer) => [turn, answer]);
 }
 
 /** Sends a message after the last turn of the column of this turn. Keeps the message being typed. */
-export function asked(draft: Draft, id: string, text: string): { draft: Draft; pending: Pending[] } {
+export function asked(draft: Draft, id: string, text: string): Draft {
   return withAnswer(draft, id, (turns, answer) => [...turns, written('user', text), answer]);
 }
 
@@ -257,14 +196,9 @@ function withAnswer(
   draft: Draft,
   id: string,
   change: (turns: TurnsFrom, answer: Turn) => readonly Turn[],
-): { draft: Draft; pending: Pending[] } {
-  const column = draft.columns.findIndex(({ turns }) => turns.some((turn) => turn.id === id));
-  if (column === -1) return { draft, pending: [] };
-  const answer = written('assistant', '');
-  return {
-    draft: withTurnsFrom(draft, id, (turns) => change(turns, answer)),
-    pending: [{ id: answer.id, column }],
-  };
+): Draft {
+  const column = draft.columns.find(({ turns }) => turns.some((turn) => turn.id === id));
+  return column ? withTurnsFrom(draft, id, (turns) => change(turns, pendingTurn(column))) : draft;
 }
 
 /** Returns whether there is a message to send: a text, or images of the user. */
@@ -274,11 +208,6 @@ export function hasInput({
   images,
 }: Pick<Draft, 'input' | 'inputRole' | 'images'>): boolean {
   return input.trim() !== '' || (inputRole === 'user' && images.length > 0);
-}
-
-/** Returns whether a turn has no content, such as that of a response in progress. */
-export function isBlank({ text, images, calls }: Turn): boolean {
-  return text === '' && images.length === 0 && calls.length === 0;
 }
 
 /** Returns the input as it is sent, without trailing white space. */
@@ -294,49 +223,37 @@ export function removedTurns(before: Draft, after: Draft): number {
 
 /** Starts a conversation with the same models, system prompt and parameters. Keeps the message being typed. */
 export function newChat(draft: Draft): Draft {
-  return { ...draft, id: newId(), columns: draft.columns.map((column) => ({ ...column, turns: [] })) };
+  return { ...withoutTurns(draft), id: newId() };
 }
 
-/** Replaces the conversation by another one. Keeps the message being typed. */
-export function opened(draft: Draft, { id, system, settings, columns }: Conversation): Draft {
+/** Returns a draft with the same models, and no messages. */
+export function withoutTurns(draft: Draft): Draft {
+  return { ...draft, columns: draft.columns.map(({ model }) => ({ model, turns: [] })) };
+}
+
+/**
+ * Returns a conversation as it was stored. Responses that were in progress are stopped; those that the service had not
+ * accepted are left out.
+ */
+export function opened({ id, system, settings, columns }: Conversation): Conversation {
+  const ended = (turn: Turn): Turn[] => {
+    const { answer } = turn;
+    if (answer === null || !isInProgress(answer)) return [turn];
+    return answer.requestId === null ? [] : [{ ...turn, answer: { ...answer, stopped: true } }];
+  };
   return {
-    ...draft,
     id,
     system,
-    settings,
-    columns,
+    // Settings of an earlier version may lack some.
+    settings: { ...DEFAULTS, ...settings },
+    columns: columns.map((column) => ({ ...column, turns: column.turns.flatMap(ended) })),
   };
-}
-
-/** The part of the playground that is stored as a conversation. */
-export type Conversation = Pick<Draft, 'id' | 'system' | 'settings' | 'columns'>;
-
-/** Returns whether two drafts have the same conversation. */
-export function isSameConversation(one: Conversation, other: Conversation): boolean {
-  return (
-    one.id === other.id &&
-    one.system === other.system &&
-    one.settings === other.settings &&
-    hasSameTurns(one, other)
-  );
-}
-
-/** Returns whether two drafts have the same models with the same messages. */
-export function hasSameTurns(one: Pick<Draft, 'columns'>, other: Pick<Draft, 'columns'>): boolean {
-  return (
-    one.columns.length === other.columns.length &&
-    one.columns.every(({ model, turns }, index) => {
-      const column = other.columns[index];
-      return model === column?.model && turns === column.turns;
-    })
-  );
 }
 
 /** Returns what a new tab starts with: the same models and parameters, and the input of a chat that has not begun. */
 export function forNewTab(draft: Draft): Draft {
-  return hasTurns(draft)
-    ? { ...newChat(draft), id: '', input: '', inputRole: 'user', images: [] }
-    : { ...draft, id: '' };
+  const input = hasTurns(draft) ? { input: '', inputRole: 'user' as const } : {};
+  return { ...withoutTurns(draft), ...input, id: '', images: [] };
 }
 
 /** Returns the model of each column. */
@@ -349,15 +266,21 @@ export function hasTurns({ columns }: Pick<Draft, 'columns'>): boolean {
   return columns.some(({ turns }) => turns.length > 0);
 }
 
-/** Returns all responses by id. */
-export function answersOf({ columns }: Draft): [id: string, answer: Answer][] {
-  return columns
-    .flatMap(({ turns }) => turns)
-    .flatMap(({ id, answer }) => (answer ? [[id, answer] as [string, Answer]] : []));
+/** Returns whether any response is in progress. Nothing follows it. */
+export function isRunning({ columns }: Pick<Draft, 'columns'>): boolean {
+  return columns.some(({ turns }) => {
+    const answer = turns.at(-1)?.answer;
+    return answer ? isInProgress(answer) : false;
+  });
 }
 
 function written(role: Turn['role'], text: string): Turn {
   return { id: newId(), role, text, images: [], calls: [], answer: null };
+}
+
+/** Returns a turn for the next response. */
+function pendingTurn({ model }: Column): Turn {
+  return { ...written('assistant', ''), answer: emptyAnswer(model) };
 }
 
 /** Returns the input as a turn. */
@@ -365,13 +288,7 @@ function inputTurn(draft: Draft, role: Turn['role']): Turn {
   return { ...written(role, inputOf(draft)), images: role === 'user' ? draft.images : [] };
 }
 
-let count = 0;
-/** Distinguishes the tabs. */
-const TAB = Math.floor(Math.random() * 36 ** 4).toString(36);
-
-/**
- * Returns an id that is unique in this browser. `crypto.randomUUID` is not available on pages loaded over plain HTTP.
- */
+/** Returns a random id. `crypto.randomUUID` is not available on pages loaded over plain HTTP. */
 export function newId(): string {
-  return `${Date.now().toString(36)}-${TAB}-${(count++).toString(36)}`;
+  return Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('-');
 }

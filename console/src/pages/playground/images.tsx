@@ -4,31 +4,26 @@ import { IconButton } from '../../components/button.tsx';
 import { bytes } from '../../format/number.ts';
 import { notify } from '../../notify.ts';
 import { IMAGE_TYPES, MAX_IMAGE_BYTES, refusalOf, takesImages } from './image-files.ts';
-import { useActions, usePlayground } from './state.tsx';
+import { useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
 
 /** Returns a function that adds image files to the message, or says why it cannot. */
 export function useAddImages(): (files: Iterable<File>) => void {
-  const { draft, models } = usePlayground();
-  const { change } = useActions();
+  const playground = usePlayground();
+  const models = useModels();
   return (files) => {
     const list = [...files];
     if (list.length === 0) return;
-    if (draft.inputRole !== 'user') {
-      notify.error('Only messages of the user can have images.');
-      return;
-    }
-    const textOnly = draft.columns.find(({ model }) => !takesImages(models, model));
-    if (textOnly !== undefined) {
-      notify.error(`${textOnly.model} takes only text. Select a model that takes images.`);
-      return;
-    }
-    const refusal = list.map(refusalOf).find((why) => why !== null);
-    if (refusal !== undefined) {
-      notify.error(refusal);
-      return;
-    }
+    const { inputRole, columns } = playground.state.draft;
+    const textOnly = columns.find(({ model }) => !takesImages(models, model));
+    const refusals = [
+      inputRole === 'user' ? null : 'Only messages of the user can have images.',
+      textOnly ? `${textOnly.model} takes only text. Select a model that takes images.` : null,
+      ...list.map(refusalOf),
+    ];
+    const refusal = refusals.find((why) => why !== null);
+    if (refusal) return notify.error(refusal);
     Promise.all(list.map(dataUriOf)).then(
-      (images) => change({ type: 'attach', images }),
+      (images) => playground.change((draft) => ({ ...draft, images: [...draft.images, ...images] })),
       () => notify.error('A file could not be read'),
     );
   };
@@ -46,10 +41,12 @@ function dataUriOf(file: File): Promise<string> {
 
 /** Opens a dialog to choose images. Disabled unless all selected models take images. */
 export function ImageButton() {
-  const { draft, models } = usePlayground();
+  const models = useModels();
+  const selected = useSelectedModels();
+  const isUser = usePlaygroundState(({ draft }) => draft.inputRole === 'user');
   const add = useAddImages();
   const input = useRef<HTMLInputElement>(null);
-  const canAdd = draft.inputRole === 'user' && draft.columns.every(({ model }) => takesImages(models, model));
+  const canAdd = isUser && selected.every((model) => takesImages(models, model));
   return (
     <>
       <input

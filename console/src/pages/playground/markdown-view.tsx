@@ -82,6 +82,8 @@ function Inlines({ parts }: { parts: readonly Inline[] }) {
   return parts.map((part, index) => <InlineView key={`${index}`} part={part} />);
 }
 
+const TAGS = { strong: 'strong', emphasis: 'em', strike: 'del' } as const;
+
 function InlineView({ part }: { part: Inline }) {
   switch (part.kind) {
     case 'text':
@@ -93,23 +95,15 @@ function InlineView({ part }: { part: Inline }) {
         </code>
       );
     case 'strong':
-      return (
-        <strong className="font-semibold">
-          <Inlines parts={part.children} />
-        </strong>
-      );
     case 'emphasis':
+    case 'strike': {
+      const Tag = TAGS[part.kind];
       return (
-        <em>
+        <Tag className={part.kind === 'strong' ? 'font-semibold' : undefined}>
           <Inlines parts={part.children} />
-        </em>
+        </Tag>
       );
-    case 'strike':
-      return (
-        <del>
-          <Inlines parts={part.children} />
-        </del>
-      );
+    }
     case 'link':
       return (
         <a

@@ -48,18 +48,9 @@ export function capabilityWarning(
   capability: Capability,
 ): string | null {
   const name = model.id.split('/').at(-1);
-  switch (model[capability]) {
-    case true:
-      return null;
-    case false:
-      return capability === 'tools'
-        ? `${name} does not support tools and may ignore them.`
-        : `${name} does not support reasoning and may ignore these settings.`;
-    case null:
-      return capability === 'tools'
-        ? `It is unknown whether ${name} supports tools.`
-        : `It is unknown whether ${name} supports reasoning.`;
-  }
+  const ignored = capability === 'tools' ? 'them' : 'these settings';
+  if (model[capability] === null) return `It is unknown whether ${name} supports ${capability}.`;
+  return model[capability] ? null : `${name} does not support ${capability} and may ignore ${ignored}.`;
 }
 
 /**

@@ -1,19 +1,20 @@
 import { Field as BaseField } from '@base-ui/react/field';
 import { ChevronRight, RotateCcw } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
+import { Switch } from '../../components/choices.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Field } from '../../components/field.tsx';
 import { INPUT } from '../../components/input.ts';
 import { recommendedOf } from './request.ts';
 import { boundsOf, type NumberParameter, type Settings } from './settings.ts';
-import { useActions, usePlayground } from './state.tsx';
+import { useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
 
 /** Returns the settings, their validation errors, and a function that changes settings. */
 export function useSettings() {
-  const { draft, errors } = usePlayground();
-  const { change } = useActions();
-  const set = (values: Partial<Settings>) => change({ type: 'settings', values });
-  return { settings: draft.settings, errors, set };
+  const playground = usePlayground();
+  const settings = usePlaygroundState(({ draft }) => draft.settings);
+  const errors = usePlaygroundState((state) => state.errors);
+  return { settings, errors, set: (values: Partial<Settings>) => playground.setSettings(values) };
 }
 
 interface SectionProps {
@@ -27,7 +28,7 @@ interface SectionProps {
 
 /** A collapsible section of parameters. */
 export function Section({ title, note, contains, children }: SectionProps) {
-  const { errors } = usePlayground();
+  const errors = usePlaygroundState((state) => state.errors);
   const content = useId();
   const [wanted, setWanted] = useState(false);
   const open = wanted || Object.keys(errors).some(contains);
@@ -58,17 +59,18 @@ export function Section({ title, note, contains, children }: SectionProps) {
 
 /** An input for a number, with a slider for small ranges. Empty: the recommendation for the model, or the default. */
 export function NumberField({ parameter }: { parameter: NumberParameter }) {
-  const { draft, errors, models } = usePlayground();
-  const { change } = useActions();
+  const playground = usePlayground();
+  const { settings, errors } = useSettings();
+  const models = useModels();
   const { name, label, hint, step, unit, whole } = parameter;
-  const values = new Set(draft.columns.map(({ model }) => recommendedOf(models, model)[name]));
+  const values = new Set(useSelectedModels().map((model) => recommendedOf(models, model)[name]));
   const [recommended, ...others] = values;
   // The models of two columns can have different recommendations.
   const isMixed = others.length > 0;
   const unset = recommended === undefined || isMixed ? null : `${recommended}`;
   const fallback = unset ?? (isMixed ? 'Varies' : parameter.fallback);
-  const typed = draft.settings.numbers[name] ?? '';
-  const set = (text: string) => change({ type: 'number', name, typed: text });
+  const typed = settings.numbers[name] ?? '';
+  const set = (text: string) => playground.setNumber(name, text);
   const reset = <Reset label={label} isSet={typed !== ''} onReset={() => set('')} />;
   const input = (
     <BaseField.Control
@@ -80,35 +82,35 @@ export function NumberField({ parameter }: { parameter: NumberParameter }) {
       className={classNames(INPUT, 'h-8 tabular-nums', step !== undefined && 'px-2 text-right')}
     />
   );
-  const named = unit === undefined ? label : `${label} (${unit})`;
-  if (step === undefined) {
-    return (
-      <Field label={named} error={errors[name]} hint={`${boundsOf(parameter)}. ${hint}`} aside={reset}>
-        {input}
-      </Field>
-    );
-  }
   return (
     <Field
-      label={named}
+      label={unit === undefined ? label : `${label} (${unit})`}
       error={errors[name]}
-      hint={hint}
+      hint={step === undefined ? `${boundsOf(parameter)}. ${hint}` : hint}
       aside={
-        <span className="flex items-center gap-1">
-          {reset}
-          <span className="w-16">{input}</span>
-        </span>
+        step === undefined ? (
+          reset
+        ) : (
+          <span className="flex items-center gap-1">
+            {reset}
+            <span className="w-16">{input}</span>
+          </span>
+        )
       }
     >
-      <Slider
-        parameter={parameter}
-        step={step}
-        value={typed === '' ? (unset ?? parameter.fallback) : typed}
-        unset={
-          unset === null ? (isMixed ? 'varies by model' : `default ${fallback}`) : `recommended ${unset}`
-        }
-        onSlide={set}
-      />
+      {step === undefined ? (
+        input
+      ) : (
+        <Slider
+          parameter={parameter}
+          step={step}
+          value={typed === '' ? (unset ?? parameter.fallback) : typed}
+          unset={
+            unset === null ? (isMixed ? 'varies by model' : `default ${fallback}`) : `recommended ${unset}`
+          }
+          onSlide={set}
+        />
+      )}
     </Field>
   );
 }
@@ -142,6 +144,24 @@ function Slider({ parameter, step, value, unset, onSlide }: SliderProps) {
         <span>{unset}</span>
         <span>{max}</span>
       </p>
+    </div>
+  );
+}
+
+interface HintedSwitchProps {
+  label: string;
+  hint: string;
+  checked: boolean;
+  disabled?: boolean;
+  onChange: (checked: boolean) => void;
+}
+
+/** A switch with its help text. */
+export function HintedSwitch({ label, hint, ...props }: HintedSwitchProps) {
+  return (
+    <div>
+      <Switch {...props}>{label}</Switch>
+      <p className="mt-1 text-xs leading-5 text-ink-3">{hint}</p>
     </div>
   );
 }

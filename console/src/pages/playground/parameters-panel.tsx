@@ -1,14 +1,11 @@
-import { Plus, X } from 'lucide-react';
-import type { ReactNode } from 'react';
-import { Button, IconButton } from '../../components/button.tsx';
-import { Segmented, Switch } from '../../components/choices.tsx';
-import { classNames } from '../../components/class-names.ts';
+import { Bookmark } from 'lucide-react';
+import { lazy, Suspense, useState, type ReactNode } from 'react';
+import { Button } from '../../components/button.tsx';
+import { Segmented } from '../../components/choices.tsx';
 import { TextArea, TextField } from '../../components/field.tsx';
-import { INPUT } from '../../components/input.ts';
 import { indented, readJson } from '../../format/json.ts';
 import { CHAT_PARAMETERS, ReasoningSection, ToolSection } from './chat-parameters.tsx';
-import { NumberField, Reset, Section, useSettings } from './parameter-fields.tsx';
-import { PresetsButton } from './presets-dialog.tsx';
+import { HintedSwitch, NumberField, Reset, Section, useSettings } from './parameter-fields.tsx';
 import {
   advancedSet,
   areDefaults,
@@ -45,9 +42,29 @@ export function ParametersPanel() {
   );
 }
 
+const PresetsDialog = lazy(async () => ({ default: (await import('./stored-lists.tsx')).PresetsDialog }));
+
+/** Opens the presets: saves the current parameters, and applies, renames and deletes saved ones. */
+function PresetsButton() {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <Button icon={<Bookmark className="size-4" aria-hidden="true" />} onClick={() => setOpen(true)}>
+        Presets
+      </Button>
+      {open && (
+        <Suspense>
+          <PresetsDialog onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  );
+}
+
 /** The less common parameters. */
 function Advanced() {
-  const { settings } = useSettings();
+  const { settings, errors, set } = useSettings();
+  const { logprobs, stop, stream, user } = settings;
   const count = advancedSet(settings);
   return (
     <Section title="Advanced" note={count > 0 ? `${count} set` : null} contains={isAdvanced}>
@@ -62,13 +79,42 @@ function Advanced() {
         ))}
       </Group>
       <Group title="Output">
-        <StopFields />
+        <TextArea
+          label="Stop sequences"
+          value={stop.join('\n')}
+          error={errors['stop'] ?? stop.map((_, index) => errors[`stop[${index}]`]).find(Boolean)}
+          hint={`Generation stops as soon as one of them appears. One per line, at most ${MAX_STOPS}. Use \\n for a new line, \\t for a tab and \\\\ for a backslash.`}
+          mono
+          rows={2}
+          spellCheck={false}
+          onChange={(event) => set({ stop: event.target.value.split('\n') })}
+        />
         <FormatFields />
         <NumberField parameter={CHOICES} />
-        <OutputSwitches />
+        <HintedSwitch
+          label="Log probabilities"
+          hint="Returns the log probability of each token. Default: off."
+          checked={logprobs}
+          onChange={(checked) => set({ logprobs: checked })}
+        />
+        {logprobs && <NumberField parameter={TOP_LOGPROBS} />}
+        <HintedSwitch
+          label="Stream"
+          hint="Shows tokens as they are generated. The API default is off."
+          checked={stream}
+          onChange={(checked) => set({ stream: checked })}
+        />
       </Group>
       <Group title="Other">
-        <OtherFields />
+        <TextField
+          label="User"
+          aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
+          value={user}
+          error={errors['user']}
+          hint={`Identifies your end user. Does not affect the completion. At most ${MAX_TEXT_LENGTH} characters.`}
+          autoComplete="off"
+          onChange={(event) => set({ user: event.target.value })}
+        />
       </Group>
     </Section>
   );
@@ -83,56 +129,6 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
       <h3 className="text-2xs font-medium tracking-wide text-ink-3 uppercase">{title}</h3>
       {children}
     </section>
-  );
-}
-
-/** Inputs for stop sequences. */
-function StopFields() {
-  const { settings, errors, set } = useSettings();
-  const { stop } = settings;
-  return (
-    <fieldset className="flex flex-col gap-1.5">
-      <legend className="mb-1.5 text-xs font-medium text-ink-2">Stop sequences</legend>
-      {stop.map((typed, index) => {
-        const error = errors[`stop[${index}]`];
-        return (
-          // Sequences have no id.
-          <div key={`${index}`}>
-            <div className="flex items-center gap-1">
-              <input
-                aria-label={`Stop sequence ${index + 1}`}
-                aria-invalid={error !== undefined}
-                value={typed}
-                autoComplete="off"
-                onChange={(event) => set({ stop: stop.with(index, event.target.value) })}
-                className={classNames(INPUT, 'h-8 font-mono text-xs')}
-              />
-              <IconButton
-                label={`Remove stop sequence ${index + 1}`}
-                onClick={() => set({ stop: stop.filter((_, other) => other !== index) })}
-              >
-                <X className="size-4" aria-hidden="true" />
-              </IconButton>
-            </div>
-            {error !== undefined && <p className="mt-1 text-xs text-bad">{error}</p>}
-          </div>
-        );
-      })}
-      {stop.length < MAX_STOPS && (
-        <Button
-          size="small"
-          className="self-start"
-          icon={<Plus className="size-3.5" aria-hidden="true" />}
-          onClick={() => set({ stop: [...stop, ''] })}
-        >
-          Add sequence
-        </Button>
-      )}
-      <p className="text-xs leading-5 text-ink-3">
-        Generation stops as soon as one of these sequences appears. At most {MAX_STOPS}. Use \n for a new
-        line, \t for a tab and \\ for a backslash.
-      </p>
-    </fieldset>
   );
 }
 
@@ -195,48 +191,3 @@ const FORMAT_HINTS = {
   json_object: 'One JSON object. Ask for JSON in the prompt as well.',
   json_schema: 'Constrains the output to match the schema.',
 } as const;
-
-function OutputSwitches() {
-  const { settings, set } = useSettings();
-  const { logprobs, stream } = settings;
-  return (
-    <>
-      <WithHint hint="Returns the log probability of each token. Default: off.">
-        <Switch checked={logprobs} onChange={(checked) => set({ logprobs: checked })}>
-          Log probabilities
-        </Switch>
-      </WithHint>
-      {logprobs && <NumberField parameter={TOP_LOGPROBS} />}
-      <WithHint hint="Shows tokens as they are generated. The API default is off.">
-        <Switch checked={stream} onChange={(checked) => set({ stream: checked })}>
-          Stream
-        </Switch>
-      </WithHint>
-    </>
-  );
-}
-
-function WithHint({ hint, children }: { hint: string; children: ReactNode }) {
-  return (
-    <div>
-      {children}
-      <p className="mt-1 text-xs leading-5 text-ink-3">{hint}</p>
-    </div>
-  );
-}
-
-function OtherFields() {
-  const { settings, errors, set } = useSettings();
-  const { user } = settings;
-  return (
-    <TextField
-      label="User"
-      aside={<Reset label="User" isSet={user !== ''} onReset={() => set({ user: '' })} />}
-      value={user}
-      error={errors['user']}
-      hint={`Identifies your end user. Does not affect the completion. At most ${MAX_TEXT_LENGTH} characters.`}
-      autoComplete="off"
-      onChange={(event) => set({ user: event.target.value })}
-    />
-  );
-}

@@ -1,5 +1,5 @@
 import { CodeXml, MessagesSquare, SlidersHorizontal, SquarePen, SquareTerminal } from 'lucide-react';
-import { lazy, Suspense, useEffect, useMemo, useState, useSyncExternalStore } from 'react';
+import { lazy, Suspense, use, useEffect, useMemo, useState } from 'react';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -7,8 +7,10 @@ import { Dialog } from '../../components/dialog.tsx';
 import { Page } from '../../components/page.tsx';
 import { Select } from '../../components/select.tsx';
 import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { useWindowWidths } from '../../components/table.tsx';
 import { generatesText, returnsEmbeddings } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
+import { useSession } from '../../state/session.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { Chat } from './chat.tsx';
@@ -16,9 +18,12 @@ import { CompareTexts } from './compare-texts.tsx';
 import { hasTurns } from './draft.ts';
 import { comparesTexts, type Model } from './model-text.ts';
 import { ParametersPanel } from './parameters-panel.tsx';
-import { PlaygroundProvider, useActions, useIsRunning, usePlayground } from './state.tsx';
+import { PlaygroundProvider, useIsRunning, usePlayground, usePlaygroundState } from './state.tsx';
+import { Playground } from './store.ts';
 
-const ConversationsDialog = lazy(() => import('./conversations-dialog.tsx'));
+const ConversationsDialog = lazy(async () => ({
+  default: (await import('./stored-lists.tsx')).ConversationsDialog,
+}));
 const CodeDialog = lazy(() => import('./code-dialog.tsx'));
 
 /** Refetch interval of the models, in milliseconds. */
@@ -26,28 +31,51 @@ const MODELS_EVERY_MS = 5000;
 
 export default function PlaygroundPage() {
   const account = useAccount();
+  const { user } = useSession();
+  const [playground] = useState(() => Playground.of(user.id));
   const models = useRead('listServedModels', undefined, { everyMs: MODELS_EVERY_MS });
   if (account === null) return <NoAccount title="Playground" icon={SquareTerminal} />;
   if (models.data === undefined) {
     return (
       <Page title="Playground" fill>
-        {models.error ? (
-          <ErrorState error={models.error} retry={() => void models.refetch()} />
-        ) : (
-          <div role="status" className="space-y-4 p-4 sm:p-6">
-            <span className="sr-only">Loading</span>
-            <Skeleton className="h-9 w-72 max-w-full" />
-            <Skeleton className="h-40 w-full" />
-          </div>
-        )}
+        {models.error ? <ErrorState error={models.error} retry={() => void models.refetch()} /> : <Loading />}
       </Page>
     );
   }
-  return <Playground accountId={account.id} models={models.data.data} />;
+  return (
+    <Suspense
+      fallback={
+        <Page title="Playground" fill>
+          <Loading />
+        </Page>
+      }
+    >
+      <Restored accountId={account.id} models={models.data.data} restored={playground} />
+    </Suspense>
+  );
 }
 
-function Playground({ accountId, models }: { accountId: string; models: readonly Model[] }) {
-  const isWide = useIsWide();
+function Loading() {
+  return (
+    <div role="status" className="space-y-4 p-4 sm:p-6">
+      <span className="sr-only">Loading</span>
+      <Skeleton className="h-9 w-72 max-w-full" />
+      <Skeleton className="h-40 w-full" />
+    </div>
+  );
+}
+
+interface RestoredProps {
+  accountId: string;
+  models: readonly Model[];
+  restored: Promise<Playground>;
+}
+
+/** The page, once what this browser has stored is read. */
+function Restored({ accountId, models, restored }: RestoredProps) {
+  const playground = use(restored);
+  // Beside the conversation, the parameters need this width.
+  const isWide = useWindowWidths().has('xl');
   const [panel, setPanel] = useState(true);
   const [dialog, setDialog] = useState<'parameters' | 'code' | 'conversations' | null>(null);
   const [query] = useQueryState();
@@ -56,6 +84,7 @@ function Playground({ accountId, models }: { accountId: string; models: readonly
   const showParameters = () => (isWide ? setPanel(true) : setDialog('parameters'));
   return (
     <PlaygroundProvider
+      playground={playground}
       accountId={accountId}
       models={generating}
       isShown={!compares}
@@ -136,10 +165,10 @@ interface ToolbarProps {
 }
 
 function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations }: ToolbarProps) {
-  const { draft, errors } = usePlayground();
-  const { newChat } = useActions();
+  const playground = usePlayground();
+  const hasMessages = usePlaygroundState(({ draft }) => hasTurns(draft));
+  const count = usePlaygroundState(({ errors }) => Object.keys(errors).length);
   const [, changeQuery] = useQueryState();
-  const count = Object.keys(errors).length;
   const shown = compares ? 'embeddings' : 'chat';
   const choose = (mode: (typeof ENDPOINTS)[number]['value']) => {
     // The models of chats and of embeddings are others.
@@ -159,9 +188,9 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations 
           <>
             <Button
               size="small"
-              disabled={!hasTurns(draft)}
+              disabled={!hasMessages}
               icon={<SquarePen className="size-3.5" aria-hidden="true" />}
-              onClick={newChat}
+              onClick={() => playground.newChat()}
             >
               <span className="sr-only sm:not-sr-only">New chat</span>
             </Button>
@@ -199,7 +228,7 @@ const CLOSED_BY_ESCAPE =
 
 /** Stops responses on Escape, unless Escape closes a dialog or popup. */
 function StopByEscape() {
-  const { stop } = useActions();
+  const playground = usePlayground();
   const isRunning = useIsRunning();
   useEffect(() => {
     if (!isRunning) return;
@@ -207,11 +236,11 @@ function StopByEscape() {
       if (event.key !== 'Escape' || event.defaultPrevented) return;
       const popups = [...document.querySelectorAll(CLOSED_BY_ESCAPE)];
       // Selects keep a hidden list box once they were focused.
-      if (!popups.some((popup) => popup.checkVisibility())) stop();
+      if (!popups.some((popup) => popup.checkVisibility())) playground.stop();
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
-  }, [isRunning, stop]);
+  }, [isRunning, playground]);
   return null;
 }
 
@@ -225,17 +254,4 @@ function Announcement() {
       {isRunning ? 'Generating a response.' : began ? 'The response is complete.' : ''}
     </p>
   );
-}
-
-/** Minimum width for showing the parameters next to the conversation. */
-const WIDE = '(min-width: 80rem)';
-
-function useIsWide(): boolean {
-  return useSyncExternalStore(listenToWidth, () => matchMedia(WIDE).matches);
-}
-
-function listenToWidth(listener: () => void): () => void {
-  const query = matchMedia(WIDE);
-  query.addEventListener('change', listener);
-  return () => query.removeEventListener('change', listener);
 }

@@ -67,7 +67,8 @@ export interface NumberParameter {
   label: string;
   /** Help text of one sentence. */
   hint: string;
-  whole: boolean;
+  /** Only whole numbers. */
+  whole?: true;
   min: number;
   max: number;
   /** `min` itself is not allowed. */
@@ -101,7 +102,6 @@ export const COMMON: readonly NumberParameter[] = [
     name: 'temperature',
     label: 'Temperature',
     hint: '0 always picks the most likely token.',
-    whole: false,
     min: 0,
     max: 2,
     fallback: '1',
@@ -124,7 +124,6 @@ export const SAMPLING: readonly NumberParameter[] = [
     name: 'top_p',
     label: 'Top P',
     hint: 'Samples from the smallest set of tokens whose probabilities add up to this value.',
-    whole: false,
     min: 0,
     max: 1,
     fallback: '1',
@@ -144,7 +143,6 @@ export const SAMPLING: readonly NumberParameter[] = [
     name: 'min_p',
     label: 'Min P',
     hint: 'Excludes tokens whose probability is below this fraction of the highest probability.',
-    whole: false,
     min: 0,
     max: 1,
     fallback: '0',
@@ -168,7 +166,6 @@ export const PENALTIES: readonly NumberParameter[] = [
     name: 'frequency_penalty',
     label: 'Frequency penalty',
     hint: 'Above 0, each repetition makes a token less likely.',
-    whole: false,
     min: -2,
     max: 2,
     fallback: '0',
@@ -178,7 +175,6 @@ export const PENALTIES: readonly NumberParameter[] = [
     name: 'presence_penalty',
     label: 'Presence penalty',
     hint: 'Above 0, tokens that already occurred are less likely.',
-    whole: false,
     min: -2,
     max: 2,
     fallback: '0',
@@ -188,7 +184,6 @@ export const PENALTIES: readonly NumberParameter[] = [
     name: 'repetition_penalty',
     label: 'Repetition penalty',
     hint: 'Above 1, tokens that already occurred are less likely.',
-    whole: false,
     min: 0,
     aboveMin: true,
     max: 2,
@@ -244,6 +239,10 @@ export function validationErrors(settings: Settings): FieldErrors {
   for (const parameter of numbersOf(settings)) {
     errors[parameter.name] = numberError(parameter, settings.numbers[parameter.name] ?? '');
   }
+  errors['stop'] =
+    settings.stop.filter((typed) => typed !== '').length > MAX_STOPS
+      ? `Use at most ${MAX_STOPS} sequences.`
+      : null;
   for (const [index, typed] of settings.stop.entries()) {
     errors[`stop[${index}]`] =
       unescaped(typed).length > MAX_TEXT_LENGTH ? `Use at most ${MAX_TEXT_LENGTH} characters.` : null;
@@ -272,13 +271,9 @@ export function numbersOf({ logprobs }: Settings): readonly NumberParameter[] {
 
 /** Returns whether all settings have their defaults. */
 export function areDefaults(settings: Settings): boolean {
-  const names = Object.keys(DEFAULTS) as (keyof Settings)[]; // `Object.keys` returns strings.
-  const isSet = Object.values(settings.numbers).some((typed) => typed !== '');
-  return !isSet && names.every((name) => name === 'numbers' || isEqual(settings[name], DEFAULTS[name]));
-}
-
-function isEqual(value: unknown, other: unknown): boolean {
-  return JSON.stringify(value) === JSON.stringify(other);
+  const numbers = Object.fromEntries(Object.entries(settings.numbers).filter(([, typed]) => typed !== ''));
+  const stop = settings.stop.filter((typed) => typed !== '');
+  return JSON.stringify({ ...DEFAULTS, ...settings, numbers, stop }) === JSON.stringify(DEFAULTS);
 }
 
 /** Counts the parameters in the advanced section that differ from their defaults. */

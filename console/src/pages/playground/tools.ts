@@ -127,24 +127,7 @@ export const TOOL_PRESETS: readonly { title: string; text: string }[] = [
       tool(
         'search_products',
         'Searches the product catalog.',
-        {
-          query: { type: 'string' },
-          filters: {
-            type: 'object',
-            properties: {
-              categories: {
-                type: 'array',
-                items: { type: 'string', enum: ['books', 'clothing', 'kitchen'] },
-              },
-              price: {
-                type: 'object',
-                description: 'Price range in USD',
-                properties: { min: { type: 'number' }, max: { type: 'number' } },
-              },
-              in_stock: { type: 'boolean' },
-            },
-          },
-        },
+        { query: { type: 'string' }, max_price: { type: 'number', description: 'In USD' } },
         ['query'],
       ),
       tool('get_order', 'Returns the items and the status of an order.', { order_id: { type: 'string' } }, [
@@ -154,26 +137,14 @@ export const TOOL_PRESETS: readonly { title: string; text: string }[] = [
         'place_order',
         'Places an order. Returns the order ID and the total.',
         {
-          items: {
-            type: 'array',
-            items: {
-              type: 'object',
-              properties: { product_id: { type: 'string' }, quantity: { type: 'integer' } },
-              required: ['product_id', 'quantity'],
-            },
-          },
+          product_ids: { type: 'array', items: { type: 'string' } },
           address: {
             type: 'object',
-            properties: {
-              street: { type: 'string' },
-              city: { type: 'string' },
-              postal_code: { type: 'string' },
-              country: { type: 'string', description: 'Two-letter country code' },
-            },
-            required: ['street', 'city', 'country'],
+            properties: { street: { type: 'string' }, city: { type: 'string' } },
+            required: ['street', 'city'],
           },
         },
-        ['items', 'address'],
+        ['product_ids', 'address'],
       ),
     ]),
   },

@@ -1,26 +1,24 @@
-import { ArrowLeftRight, CodeXml, Pencil, Play, RefreshCw, Text, Trash2 } from 'lucide-react';
+import { CodeXml, Pencil, Play, RefreshCw, Text, Trash2 } from 'lucide-react';
 import { memo, useRef, useState } from 'react';
 import { Button, IconButton } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { CopyButton } from '../../components/copy.tsx';
-import { isCompleteCall } from './answer.ts';
-import { AnswerView, LiveAnswerView, ReasoningOpen, Source, ToolCall } from './answer-view.tsx';
-import { useActions, useIsLive, useIsRunning } from './state.tsx';
-import { isBlank, sentCalls, type Turn as TurnData } from './draft.ts';
+import { isCompleteCall, isInProgress } from './answer.ts';
+import { AnswerView, Source, ToolCall } from './answer-view.tsx';
+import { edited, sentCalls, withResult, type Turn as TurnData } from './draft.ts';
+import { useIsRunning, usePlayground } from './state.tsx';
 import { Thumbnails } from './images.tsx';
 import { Markdown } from './markdown-view.tsx';
 import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 
-/** A turn of a conversation, with actions to edit, rerun or delete it, or to switch its role. */
+/** A turn of a conversation, with actions to edit, rerun or delete it. */
 export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
-  const { change, runFrom } = useActions();
   const [editing, setEditing] = useState(false);
   const [showsSource, setShowsSource] = useState(false);
-  const reasoningOpen = useState(false);
-  const isLive = useIsLive(turn.id);
-  const calls = <ToolCalls turn={turn} isLast={isLast} />;
+  const isLive = turn.answer !== null && isInProgress(turn.answer);
+  const calls = <ToolCalls turn={turn} isLast={isLast} isLive={isLive} />;
   return (
     <article
       aria-label={NAMES[turn.role]}
@@ -40,33 +38,18 @@ export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLas
           />
         )}
       </header>
-      <ReasoningOpen value={reasoningOpen}>
-        {editing ? (
-          <EditTurn turn={turn} onDone={() => setEditing(false)} />
-        ) : turn.answer !== null ? (
-          <AnswerView
-            answer={turn.answer}
-            text={turn.text}
-            calls={calls}
-            onChoose={(choice) => change({ type: 'choose', id: turn.id, choice })}
-            onRetry={() => runFrom(turn.id)}
-            showsSource={showsSource}
-          />
-        ) : turn.role === 'assistant' && isBlank(turn) ? (
-          <LiveAnswerView id={turn.id} showsSource={showsSource} />
-        ) : (
-          <>
-            {turn.role === 'user' && <Thumbnails images={turn.images} />}
-            {turn.role === 'user' || showsSource ? (
-              <Source text={turn.text} />
-            ) : (
-              <Markdown text={turn.text} />
-            )}
-            {calls}
-          </>
-        )}
-        {isLast && !editing && isCutOff(turn) && <ContinueButton turn={turn.id} />}
-      </ReasoningOpen>
+      {editing ? (
+        <EditTurn turn={turn} onDone={() => setEditing(false)} />
+      ) : turn.answer !== null ? (
+        <AnswerView turn={turn} answer={turn.answer} calls={calls} showsSource={showsSource} />
+      ) : (
+        <>
+          {turn.role === 'user' && <Thumbnails images={turn.images} />}
+          {turn.role === 'user' || showsSource ? <Source text={turn.text} /> : <Markdown text={turn.text} />}
+          {calls}
+        </>
+      )}
+      {isLast && !editing && isCutOff(turn) && <ContinueButton turn={turn.id} />}
     </article>
   );
 });
@@ -78,7 +61,7 @@ function isCutOff({ text, calls, answer }: TurnData): boolean {
 }
 
 function ContinueButton({ turn }: { turn: string }) {
-  const { continueText } = useActions();
+  const playground = usePlayground();
   const isRunning = useIsRunning();
   return (
     <Button
@@ -87,7 +70,7 @@ function ContinueButton({ turn }: { turn: string }) {
       disabled={isRunning}
       title="Sends a message that asks the model to continue where it stopped"
       icon={<Play className="size-3.5" aria-hidden="true" />}
-      onClick={() => continueText(turn)}
+      onClick={() => playground.continueText(turn)}
     >
       Continue
     </Button>
@@ -103,9 +86,8 @@ interface TurnActionsProps {
 
 /** The actions of a turn. Visible on hover and keyboard focus, and always on touch devices. */
 function TurnActions({ turn, onEdit, showsSource, onShowSource }: TurnActionsProps) {
-  const { change, remove, runFrom } = useActions();
+  const playground = usePlayground();
   const isRunning = useIsRunning();
-  const other = turn.role === 'user' ? 'assistant' : 'user';
   return (
     <div className="-mr-2 flex opacity-0 transition-opacity group-focus-within/turn:opacity-100 group-hover/turn:opacity-100 pointer-coarse:opacity-100">
       {turn.text !== '' && <CopyButton text={turn.text} what="text" />}
@@ -127,7 +109,7 @@ function TurnActions({ turn, onEdit, showsSource, onShowSource }: TurnActionsPro
       <IconButton
         label={turn.role === 'user' ? 'Run again from here' : 'Regenerate'}
         disabled={isRunning}
-        onClick={() => runFrom(turn.id)}
+        onClick={() => playground.runFrom(turn.id)}
       >
         {turn.role === 'user' ? (
           <Play className="size-4" aria-hidden="true" />
@@ -135,14 +117,7 @@ function TurnActions({ turn, onEdit, showsSource, onShowSource }: TurnActionsPro
           <RefreshCw className="size-4" aria-hidden="true" />
         )}
       </IconButton>
-      <IconButton
-        label={`Change role to ${other}`}
-        disabled={isRunning}
-        onClick={() => change({ type: 'switch_role', turn: turn.id })}
-      >
-        <ArrowLeftRight className="size-4" aria-hidden="true" />
-      </IconButton>
-      <IconButton label="Delete" disabled={isRunning} onClick={() => remove(turn.id)}>
+      <IconButton label="Delete" disabled={isRunning} onClick={() => playground.remove(turn.id)}>
         <Trash2 className="size-4" aria-hidden="true" />
       </IconButton>
     </div>
@@ -150,15 +125,15 @@ function TurnActions({ turn, onEdit, showsSource, onShowSource }: TurnActionsPro
 }
 
 function EditTurn({ turn, onDone }: { turn: TurnData; onDone: () => void }) {
-  const { change, runFrom } = useActions();
+  const playground = usePlayground();
   const [text, setText] = useState(turn.text);
   const save = () => {
-    if (text !== turn.text) change({ type: 'edit', turn: turn.id, text });
+    if (text !== turn.text) playground.change((draft) => edited(draft, turn.id, text));
     onDone();
   };
   const run = () => {
     onDone();
-    runFrom(turn.id, text === turn.text ? undefined : text);
+    playground.runFrom(turn.id, text === turn.text ? undefined : text);
   };
   const runs = turn.role === 'user';
   return (
@@ -190,8 +165,8 @@ function EditTurn({ turn, onDone }: { turn: TurnData; onDone: () => void }) {
 }
 
 /** The calls of a turn. The user types their results, and continues the response with them. */
-function ToolCalls({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
-  const { change, continueFrom } = useActions();
+function ToolCalls({ turn, isLast, isLive }: { turn: TurnData; isLast: boolean; isLive: boolean }) {
+  const playground = usePlayground();
   const isRunning = useIsRunning();
   const list = useRef<HTMLDivElement>(null);
   const { calls } = turn;
@@ -199,20 +174,23 @@ function ToolCalls({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
   const sent = sentCalls(turn);
   const missing = sent.filter(({ result }) => result === '').length;
   const submit = () => {
-    if (missing === 0) continueFrom(turn.id);
+    if (missing === 0) playground.continueFrom(turn.id);
     else [...(list.current?.querySelectorAll('textarea') ?? [])].find(({ value }) => value === '')?.focus();
   };
   return (
     <div ref={list} className="mt-3 space-y-3">
       {calls.map((call, index) => (
-        <ToolCall key={call.id} call={call}>
-          {isCompleteCall(call) ? (
+        // The ID of a call can arrive after its beginning, but calls are only appended.
+        <ToolCall key={`${index}`} call={call} isLive={isLive}>
+          {isLive ? null : isCompleteCall(call) ? (
             <div className="border-t border-line p-2">
               <TypedText
                 label={`Result of ${call.name}${calls.length > 1 ? `, call ${index + 1}` : ''}`}
                 placeholder="Enter the result, as JSON or text"
                 value={call.result}
-                onChange={(result) => change({ type: 'result', turn: turn.id, call: call.id, result })}
+                onChange={(result) =>
+                  playground.change((draft) => withResult(draft, turn.id, call.id, result))
+                }
                 onSend={submit}
                 enterSends
                 className="block max-h-60 font-mono text-xs"
@@ -223,7 +201,7 @@ function ToolCalls({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
           )}
         </ToolCall>
       ))}
-      {sent.length > 0 && (
+      {!isLive && sent.length > 0 && (
         <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
           <Button size="small" disabled={isRunning || missing > 0} onClick={submit}>
             {isLast ? 'Send results' : 'Send results again'}

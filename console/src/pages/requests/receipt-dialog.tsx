@@ -3,16 +3,14 @@ import { useEffect, useState } from 'react';
 import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { IconButton } from '../../components/button.tsx';
-import { Dialog } from '../../components/dialog.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { Notice, SkeletonRows } from '../../components/states.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { Loaded, Notice, SkeletonRows } from '../../components/states.tsx';
 import { whole } from '../../format/number.ts';
 import { exactTime, utc } from '../../format/time.ts';
-import type { Scope } from '../../state/scope.ts';
-import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection } from './receipt-parts.tsx';
 import { hasNoCompletion, outcomeOf, RequestStatus } from '../../requests/outcome.tsx';
-import { Waterfall } from './waterfall.tsx';
+import type { Scope } from '../../state/account.ts';
+import { AppliedLimits, CostLines, Ids, ModelInput, ReceiptSection, Waterfall } from './receipt-parts.tsx';
 
 type Receipt = ResponseOf<'getReceipt'>;
 
@@ -49,10 +47,10 @@ export function ReceiptDialog({ id, scope, onPrevious, onNext, onClose }: Receip
               disabled={onPrevious === null}
               onClick={() => onPrevious?.()}
             >
-              <ChevronLeft className="size-4" aria-hidden="true" />
+              <ChevronLeft />
             </IconButton>
             <IconButton label="Next request" disabled={onNext === null} onClick={() => onNext?.()}>
-              <ChevronRight className="size-4" aria-hidden="true" />
+              <ChevronRight />
             </IconButton>
           </>
         )
@@ -96,6 +94,7 @@ function Body({ id, scope }: { id: string; scope: Scope }) {
 
 function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
   const { request, cost, limits } = receipt;
+  const generates = !hasNoCompletion(request);
   return (
     <div className="space-y-6 pb-2">
       <div>
@@ -116,15 +115,12 @@ function Receipt({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
         <DetailList
           details={[
             { label: 'Prompt', value: whole(request.prompt_tokens) },
-            ...(hasNoCompletion(request)
-              ? []
-              : [
-                  { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
-                  { label: 'Completion', value: whole(request.completion_tokens) },
-                ]),
-            ...(request.reasoning_tokens > 0
-              ? [{ label: 'Completion (reasoning)', value: whole(request.reasoning_tokens) }]
-              : []),
+            generates && { label: 'Prompt (cached)', value: whole(request.cached_tokens) },
+            generates && { label: 'Completion', value: whole(request.completion_tokens) },
+            request.reasoning_tokens > 0 && {
+              label: 'Completion (reasoning)',
+              value: whole(request.reasoning_tokens),
+            },
             { label: 'Source', value: usageSource(receipt) },
           ]}
         />
@@ -159,7 +155,7 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
     <ReceiptSection title="Details">
       <DetailList
         details={[
-          ...(scope.all ? [{ label: 'Account', value: request.account_name ?? request.account_id }] : []),
+          scope.all && { label: 'Account', value: request.account_name ?? request.account_id },
           { label: 'Key', value: request.key_name ?? request.key_id },
           { label: 'Client', value: request.client ?? 'Not recorded' },
           {
@@ -183,9 +179,10 @@ function Details({ receipt, scope }: { receipt: Receipt; scope: Scope }) {
                 ? whole(request.attempts)
                 : `${whole(request.attempts)} (${whole(retries)} failed)`,
           },
-          ...(request.continued_after === null
-            ? []
-            : [{ label: 'Continued after', value: `${whole(request.continued_after)} tokens` }]),
+          request.continued_after !== null && {
+            label: 'Continued after',
+            value: `${whole(request.continued_after)} tokens`,
+          },
         ]}
       />
     </ReceiptSection>

@@ -1,18 +1,16 @@
 import { ShieldCheck } from 'lucide-react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { CodeText } from '../../components/code-text.tsx';
 import { Card } from '../../components/card.tsx';
+import { CodeText } from '../../components/code-text.tsx';
 import { Select } from '../../components/select.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { EmptyState, Loaded } from '../../components/states.tsx';
+import { numberColumn, Table, type Column } from '../../components/table.tsx';
+import { Time } from '../../components/time.tsx';
 import { UpdatedAt } from '../../components/updated-at.tsx';
-import { Table, type Column } from '../../components/table.tsx';
-import { whole } from '../../format/number.ts';
-import { dateTime, logTime, utc } from '../../format/time.ts';
-import { useQueryState } from '../../state/url-query.ts';
-import type { Scope } from '../../state/scope.ts';
 import { KeyFilter } from '../../requests/filter-selects.tsx';
+import type { Scope } from '../../state/account.ts';
+import { useQueryState } from '../../state/url-query.ts';
 
 type Refusal = ItemOf<'listRefusals'>;
 
@@ -114,23 +112,13 @@ function refusalColumns(isAll: boolean): Column<Refusal>[] {
       from: 'md',
       cell: (row) => <span className="block max-w-40 truncate">{keyName(row)}</span>,
     },
-    {
-      name: 'count',
-      heading: 'Requests',
-      value: ({ count }) => count,
-      numeric: true,
-      cell: ({ count }) => whole(count),
-    },
+    numberColumn({ name: 'count', heading: 'Requests' }, ({ count }) => count),
     {
       name: 'last',
       heading: 'Last refused',
       value: ({ last_at: at }) => at,
       from: 'sm',
-      cell: ({ last_at: at }) => (
-        <time className="whitespace-nowrap tabular-nums" dateTime={at} title={`${dateTime(at)} (${utc(at)})`}>
-          {logTime(at)}
-        </time>
-      ),
+      cell: ({ last_at: at }) => <Time at={at} log />,
     },
   ];
   if (isAll) {

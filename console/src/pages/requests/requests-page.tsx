@@ -1,32 +1,32 @@
-import { ListTree } from 'lucide-react';
-import { useEffect, useRef, useState, type ReactNode } from 'react';
-import { useLocation, useParams } from 'wouter';
-import { useLog } from '../../api/log.ts';
+import { ListTree, Search, SearchX } from 'lucide-react';
+import { useEffect, useMemo, useRef, useState, type ReactNode } from 'react';
+import { Redirect, useLocation, useParams } from 'wouter';
 import { orToast } from '../../api/act.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
+import { useLog } from '../../api/log.ts';
+import { useRead } from '../../api/queries.ts';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Switch } from '../../components/choices.tsx';
+import { classNames } from '../../components/class-names.ts';
 import { useToday } from '../../components/date-range-days.ts';
-import { TimeFilter } from '../../components/time-filter.tsx';
+import { TimeFilter } from '../../components/date-range.tsx';
+import { INPUT } from '../../components/input.ts';
+import { NoAccount } from '../../components/no-account.tsx';
 import { Page } from '../../components/page.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { EmptyState, SkeletonRows } from '../../components/states.tsx';
-import { UpdatedAt } from '../../components/updated-at.tsx';
+import { ScopeSwitch } from '../../components/scope-switch.tsx';
+import { EmptyState, ErrorState, Loaded, SkeletonRows } from '../../components/states.tsx';
 import { ListFooter, Table, type Rest } from '../../components/table.tsx';
 import { Tabs } from '../../components/tabs.tsx';
-import { NoAccount } from '../../components/no-account.tsx';
-import { useHrefWithAccount } from '../../state/account.ts';
-import { useQueryState } from '../../state/url-query.ts';
-import { ScopeSwitch } from '../../components/scope-switch.tsx';
-import { useScope, type Scope } from '../../state/scope.ts';
-import { KeyFilter, ModelFilter, StatusFilter } from '../../requests/filter-selects.tsx';
+import { UpdatedAt } from '../../components/updated-at.tsx';
+import { KeyFilter, ModelFilter, MoreFilters, StatusFilter } from '../../requests/filter-selects.tsx';
 import { filtersOf, isNarrowed, NO_FILTERS, toQuery, type Filters } from '../../requests/filters.ts';
-import { MoreFilters } from '../../requests/more-filters.tsx';
-import { FindField, Found } from './find-request.tsx';
 import { logColumns } from '../../requests/log-columns.tsx';
+import { NoRequests } from '../../requests/no-requests.tsx';
 import type { Request } from '../../requests/outcome.tsx';
-import { Refused } from './refused.tsx';
+import { useHrefWithAccount, useScope, type Scope } from '../../state/account.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { ReceiptDialog } from './receipt-dialog.tsx';
+import { Refused } from './refused.tsx';
 
 const REFUSED = 'refused';
 
@@ -218,7 +218,7 @@ function Log({ scope, filters, live, children }: LogProps) {
               {requests.length > 0 ? (
                 children(requests, log)
               ) : (
-                <NoRequests filters={filters} hasMore={log.hasMore} />
+                <NoMatch filters={filters} hasMore={log.hasMore} />
               )}
               {(requests.length > 0 || log.hasMore) && (
                 <ListFooter
@@ -271,7 +271,7 @@ function Rows({ scope, requests, rest, openId, receiptOf, onListed }: RowsProps)
   );
 }
 
-function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
+function NoMatch({ filters, hasMore }: { filters: Filters; hasMore: boolean }) {
   if (isNarrowed(filters)) {
     return (
       <EmptyState icon={ListTree} title="No matching requests" action={<ClearButton />}>
@@ -282,19 +282,97 @@ function NoRequests({ filters, hasMore }: { filters: Filters; hasMore: boolean }
     );
   }
   return (
-    <EmptyState
-      icon={ListTree}
-      title="No requests yet"
-      action={
-        <span className="flex flex-wrap justify-center gap-2">
-          <ButtonLink to="/playground" kind="primary">
-            Open playground
-          </ButtonLink>
-          <ButtonLink to="/keys">Create API key</ButtonLink>
-        </span>
-      }
-    >
+    <NoRequests icon={ListTree} title="No requests yet">
       Requests appear here with their tokens, timing and cost. Prompts and completions are never stored.
+    </NoRequests>
+  );
+}
+
+interface FindFieldProps {
+  /** The current search. */
+  value: string;
+  onFind: (id: string) => void;
+}
+
+/** Searches for a request id or a client request id on Enter. */
+function FindField({ value, onFind }: FindFieldProps) {
+  return (
+    <form
+      role="search"
+      className="relative w-full min-w-0 sm:w-72"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const text = new FormData(event.currentTarget).get('id');
+        onFind(typeof text === 'string' ? text.trim() : '');
+      }}
+    >
+      <Search className="pointer-events-none absolute top-1/2 left-2.5 size-3.5 -translate-y-1/2 text-ink-3" />
+      <input
+        // Resets the field when the URL changes.
+        key={value}
+        name="id"
+        type="search"
+        enterKeyHint="search"
+        autoComplete="off"
+        spellCheck={false}
+        maxLength={512}
+        defaultValue={value}
+        aria-label="Find by request ID or client request ID"
+        placeholder="Request ID or client request ID"
+        className={classNames(INPUT, 'h-8 rounded-md pl-8 text-xs')}
+      />
+    </form>
+  );
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+interface FoundProps {
+  scope: Scope;
+  /** A request id or client request id. */
+  id: string;
+  /** Returns the path of the receipt of a request. */
+  receiptOf: (id: string) => string;
+  onClear: () => void;
+  /** Renders requests that share a client request id. */
+  children: (requests: readonly Request[]) => ReactNode;
+}
+
+/** The result of a search: the receipt of a single match, else a list. */
+function Found({ scope, id, receiptOf, onClear, children }: FoundProps) {
+  const href = useHrefWithAccount();
+  const isRequestId = UUID.test(id);
+  const byId = useRead('getReceipt', { params: { id: id.toLowerCase() } }, { enabled: isRequestId });
+  const isClientId = !isRequestId || byId.error?.status === 404;
+  const byClientId = useRead(
+    'listReceipts',
+    { query: { client_request_id: id, ...scope.query } },
+    { enabled: isClientId && !scope.all },
+  );
+  // The same array in each render, because the list reports its rows when they change.
+  const ofClientId = useMemo(() => byClientId.data?.data.map(({ request }) => request), [byClientId.data]);
+  if (byId.data) return <Redirect replace to={href(receiptOf(byId.data.request.id))} />;
+  const fault = isClientId ? byClientId.error : byId.error;
+  // A 400 means that the id is not a valid client request id.
+  if (fault !== null && fault.status !== 400) {
+    return <ErrorState error={fault} retry={() => void (isClientId ? byClientId : byId).refetch()} />;
+  }
+  const found = isClientId && (scope.all || fault !== null) ? [] : ofClientId;
+  if (found === undefined) return <SkeletonRows />;
+  const [first, ...others] = found;
+  if (first !== undefined && others.length === 0) {
+    return <Redirect replace to={href(receiptOf(first.id))} />;
+  }
+  if (first !== undefined) return children(found);
+  return (
+    <EmptyState
+      icon={SearchX}
+      title="No request with this ID"
+      action={<Button onClick={onClear}>Show all requests</Button>}
+    >
+      {scope.all
+        ? 'Select an account to search by client request ID.'
+        : 'Enter the x-request-id of a response, or the x-client-request-id that was sent. Refused requests are on the Refused tab, without their IDs.'}
     </EmptyState>
   );
 }

@@ -34,17 +34,10 @@ function ConfirmWithPassword({ children, run, ...rest }: Confirmation & { onClos
       submit={({ password }) => run(user.has_password ? { password } : {})}
       renderError={renderError}
     >
-      {({ password }, set) => (
+      {(_, __, field) => (
         <>
           <div className="space-y-2 text-sm text-ink-2">{children}</div>
-          {user.has_password && (
-            <PasswordField
-              name="password"
-              label="Password"
-              value={password}
-              onChange={({ target }) => set({ password: target.value })}
-            />
-          )}
+          {user.has_password && <PasswordField label="Password" {...field('password')} />}
         </>
       )}
     </EditDialog>

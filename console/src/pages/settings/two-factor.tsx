@@ -42,7 +42,7 @@ function TurnedOff() {
       },
     });
   return (
-    <Button icon={<ShieldCheck className="size-4" aria-hidden="true" />} onClick={enable}>
+    <Button icon={<ShieldCheck />} onClick={enable}>
       Enable two-factor authentication
     </Button>
   );
@@ -72,7 +72,7 @@ function TurnedOn() {
   return (
     <div className="flex flex-wrap gap-2">
       <Button onClick={renew}>Create new recovery codes</Button>
-      <Button icon={<ShieldOff className="size-4" aria-hidden="true" />} onClick={end}>
+      <Button icon={<ShieldOff />} onClick={end}>
         Disable
       </Button>
     </div>
@@ -213,7 +213,7 @@ function RecoveryCodes({ codes, onClose }: { codes: readonly string[]; onClose: 
           <div className="flex flex-wrap gap-2">
             <CopyButton text={text} what="codes" labeled onCopied={onCopied} />
             <Button
-              icon={<Download className="size-4" aria-hidden="true" />}
+              icon={<Download />}
               onClick={() => {
                 download(text);
                 onCopied();

@@ -1,16 +1,19 @@
 import { Boxes, Play } from 'lucide-react';
+import type { ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { CodeTabs } from '../../components/code.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { Progress } from '../../components/progress.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { EmptyState, Skeleton } from '../../components/states.tsx';
-import { generatesText, returnsEmbeddings } from '../../format/modality.ts';
-import { bytes } from '../../format/number.ts';
-import { samplesOf } from '../../snippets/samples.ts';
+import { EmptyState, Loaded, Notice, Skeleton, Skeletons } from '../../components/states.tsx';
+import { closestToReady, outputLabel, returnsEmbeddings } from '../../format/modality.ts';
+import { money } from '../../format/money.ts';
+import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
+import { duration, wait } from '../../format/time.ts';
 import { isAvailable } from '../../health/health-checks.ts';
-import { FirstResponse } from './first-response.tsx';
+import { samplesOf } from '../../snippets/samples.ts';
 import { useFirstCall, type FirstCall } from './first-call.ts';
 import { Steps } from './steps.tsx';
 
@@ -41,17 +44,9 @@ export function CallStep({ apiKey, baseUrl }: CallStepProps) {
         )
       }
     >
-      <Loaded
-        query={models}
-        loading={
-          <div role="status">
-            <span className="sr-only">Loading</span>
-            <Skeleton className="h-72 w-full" />
-          </div>
-        }
-      >
+      <Loaded query={models} loading={<Skeletons heights={['h-72']} />}>
         {({ data }) => {
-          const model = closestToReady(data);
+          const model = closestToReady(data.filter((one) => outputLabel(one) !== 'Rerank'));
           return model === undefined ? (
             <EmptyState
               icon={Boxes}
@@ -97,7 +92,7 @@ function TryOut({
       <div className="flex flex-col gap-2 sm:flex-row sm:justify-end">
         <Button
           kind={isDone ? 'plain' : 'primary'}
-          icon={<Play className="size-4" aria-hidden="true" />}
+          icon={<Play />}
           busy={call.state === 'running'}
           disabled={!isAvailable(model)}
           onClick={() => send(request)}
@@ -146,12 +141,127 @@ function requestTo(model: Model) {
   };
 }
 
-const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
+/** The response as it arrives, with its timing, tokens and cost. */
+function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<'listServedModels'> }) {
+  const { state, text, error } = call;
+  const isRunning = state === 'running';
+  return (
+    <section aria-label="Response" className="rounded-lg border border-line">
+      <div className="min-h-24 p-4 text-sm">
+        {state === 'idle' && <ModelState model={model} />}
+        {isRunning && text === '' && (
+          <p className="text-ink-3">
+            {returnsEmbeddings(model) ? 'Waiting for the response' : 'Waiting for the first token'}
+          </p>
+        )}
+        {/* Announced when complete, not token by token. */}
+        <p aria-live="polite" aria-busy={isRunning} className="break-words whitespace-pre-wrap">
+          {text}
+          {isRunning && text !== '' && (
+            <span className="ml-0.5 inline-block h-4 w-1.5 animate-pulse-soft bg-accent align-text-bottom" />
+          )}
+        </p>
+        {error !== null && (
+          <div className={text === '' ? '' : 'mt-4'}>
+            <Notice tone="bad">{error.message}</Notice>
+          </div>
+        )}
+      </div>
+      <Figures call={call} />
+    </section>
+  );
+}
 
-/** Returns the first model that is closest to being ready, one that generates text if there is any. */
-function closestToReady(models: readonly Model[]): Model | undefined {
-  const generating = models.filter(generatesText);
-  return (generating.length > 0 ? generating : models.filter(returnsEmbeddings)).toSorted(
-    (a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state),
-  )[0];
+/** Whether the model can respond, the progress of its loading, or the reason why it is down. */
+function ModelState({ model }: { model: ItemOf<'listServedModels'> }) {
+  const { id, state, reason, retry_in_ms: retry } = model;
+  switch (state) {
+    case 'ready':
+      return <p className="text-ink-3">The model is ready. The response will appear here.</p>;
+    case 'idle':
+      return <p className="text-ink-3">The request loads the model first. The response will appear here.</p>;
+    case 'down':
+      return (
+        <Notice tone="warn" title={`${id} is down`}>
+          {reason === null ? 'Check the service log for the reason.' : `${reason}.`}
+          {retry !== null && ` Retrying in ${wait(retry)}.`}
+        </Notice>
+      );
+    case 'unloaded':
+      return (
+        <Notice tone="warn" title={`${id} is not loaded`}>
+          Load it on the <TextLink to={`/models?model=${encodeURIComponent(id)}`}>Models page</TextLink>.
+        </Notice>
+      );
+    case 'downloading':
+      return (
+        <Activity model={model} label="Downloading" text={`Downloading ${id}. This is only needed once.`} />
+      );
+    case 'loading':
+      return <Activity model={model} label="Loading" text={`Loading ${id} into memory.`} />;
+  }
+}
+
+function Activity({
+  model,
+  label,
+  text,
+}: {
+  model: ItemOf<'listServedModels'>;
+  label: string;
+  text: string;
+}) {
+  return (
+    <>
+      <p className="mb-3 text-sm break-words">{text}</p>
+      <Progress label={label} fraction={model.fraction} text={progressOf(model)} />
+    </>
+  );
+}
+
+function progressOf({ fraction, received_bytes: received, total_bytes: total }: ItemOf<'listServedModels'>) {
+  if (received !== null && total !== null) return `${bytes(received)} of ${bytes(total)}`;
+  if (received !== null) return bytes(received);
+  return fraction === null ? '' : percent(fraction);
+}
+
+/** Shown for unknown values. */
+const NONE = '—';
+
+function Figures({ call: { state, ttftMs, totalMs, usage, requestId } }: { call: FirstCall }) {
+  const hasEnded = state === 'done';
+  const receipt = useRead(
+    'getReceipt',
+    { params: { id: requestId ?? '' } },
+    { enabled: hasEnded && requestId !== null },
+  );
+  const decodeMs = totalMs !== null && ttftMs !== null ? totalMs - ttftMs : 0;
+  const speed = usage !== null && decodeMs > 0 ? (usage.completionTokens - 1) / (decodeMs / 1000) : null;
+  return (
+    <dl className="grid grid-cols-2 gap-x-4 gap-y-3 border-t border-line px-4 py-3 sm:grid-cols-4">
+      <Figure label="Time to first token">{ttftMs === null ? NONE : duration(ttftMs)}</Figure>
+      <Figure label="Throughput">{speed === null ? NONE : `${oneDecimal(speed)} tokens/s`}</Figure>
+      <Figure label="Tokens">
+        {usage === null ? NONE : `${whole(usage.promptTokens)} in, ${whole(usage.completionTokens)} out`}
+      </Figure>
+      <Figure label="Cost">
+        {receipt.data !== undefined ? (
+          money(receipt.data.request.cost_usd)
+        ) : receipt.isFetching ? (
+          <Skeleton className="h-4 w-16" />
+        ) : (
+          NONE
+        )}
+      </Figure>
+    </dl>
+  );
+}
+
+function Figure({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div className="min-w-0">
+      <dt className="text-2xs text-ink-3">{label}</dt>
+      <dd className="text-sm font-medium tabular-nums">{children}</dd>
+    </div>
+  );
 }

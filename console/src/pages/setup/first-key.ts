@@ -1,4 +1,6 @@
 import type { ResponseOf } from '../../api/client.ts';
+import { readJson } from '../../format/json.ts';
+import { readText, writeText } from '../../state/storage.ts';
 
 /** The key of an unfinished setup, its step and its user. */
 export interface FirstKey {
@@ -14,28 +16,17 @@ const STORAGES = ['sessionStorage', 'localStorage'] as const;
 
 /** Keeps the first key until the setup is finished, because the service cannot show it again. */
 export function keepFirstKey(kept: FirstKey): void {
-  try {
-    for (const storage of STORAGES) window[storage].setItem(KEY, JSON.stringify(kept));
-  } catch {
-    // Storage is unavailable: the key is lost on reload.
-  }
+  for (const storage of STORAGES) writeText(storage, KEY, JSON.stringify(kept));
 }
 
 /** Returns the kept key; null: none. */
 export function keptFirstKey(): FirstKey | null {
-  try {
-    const text = sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY);
-    return JSON.parse(text ?? 'null') as FirstKey | null; // Written above.
-  } catch {
-    return null;
-  }
+  const text = readText(KEY, ...STORAGES);
+  const read = readJson(text ?? 'null');
+  return 'value' in read ? (read.value as FirstKey | null) : null; // Written above.
 }
 
 /** Removes the key. Called on every page after the setup. */
 export function forgetFirstKey(): void {
-  try {
-    for (const storage of STORAGES) window[storage].removeItem(KEY);
-  } catch {
-    // Storage is unavailable, so it has no key.
-  }
+  for (const storage of STORAGES) writeText(storage, KEY, null);
 }

@@ -1,12 +1,11 @@
-import { useState } from 'react';
 import { act } from '../../api/act.ts';
-import type { ResponseOf, ApiError } from '../../api/client.ts';
+import type { ApiError, ResponseOf } from '../../api/client.ts';
 import { Button } from '../../components/button.tsx';
 import { TextField } from '../../components/field.tsx';
-import { Form, FormError, useSubmit } from '../../components/form.tsx';
-import { StandalonePage } from '../../components/standalone-page.tsx';
+import { Form, FormError, useDraft } from '../../components/form.tsx';
 import { OneTimeSecret } from '../../components/secret-dialog.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
+import { ErrorState, Skeletons } from '../../components/states.tsx';
 import { Steps } from './steps.tsx';
 
 /** Initial name of the first key. */
@@ -35,47 +34,37 @@ export function KeyStep({ created, error, retry, onNext }: KeyStepProps) {
       ) : error !== null ? (
         <ErrorState error={error} retry={retry} />
       ) : (
-        <div role="status" className="space-y-5">
-          <span className="sr-only">Creating key</span>
-          <Skeleton className="h-28 w-full" />
-          <Skeleton className="h-15 w-full" />
-        </div>
+        <Skeletons heights={['h-28', 'h-15']} />
       )}
     </StandalonePage>
   );
 }
 
 function Created({ created, onNext }: { created: ResponseOf<'createKey'>; onNext: () => void }) {
-  const [name, setName] = useState(created.name);
-  const { busy, error, submit } = useSubmit();
+  const form = useDraft({
+    initial: { name: created.name },
+    submit: async ({ name }) => {
+      if (name.trim() !== created.name)
+        await act('changeKey', { params: { id: created.id }, body: { name } });
+      onNext();
+    },
+  });
   return (
-    <Form
-      error={error}
-      className="space-y-5"
-      onSubmit={() =>
-        void submit(async () => {
-          if (name.trim() !== created.name)
-            await act('changeKey', { params: { id: created.id }, body: { name } });
-          onNext();
-        })
-      }
-    >
+    <Form error={form.error} className="space-y-5" onSubmit={() => void form.save()}>
       <OneTimeSecret text={created.key} what="key" label="API key">
         <strong className="font-semibold text-ink">Copy this key now. It is shown only once.</strong> Sluice
         stores only a hash of it. If you lose the key, create a new one.
       </OneTimeSecret>
       <TextField
-        name="name"
         label="Name"
         hint="Helps you recognize the key later."
         required
         maxLength={100}
-        value={name}
-        onChange={(event) => setName(event.target.value)}
+        {...form.field('name')}
       />
-      <FormError error={error} />
+      <FormError error={form.error} />
       <div className="flex justify-end">
-        <Button kind="primary" type="submit" busy={busy} className="w-full sm:w-auto">
+        <Button kind="primary" type="submit" busy={form.busy} className="w-full sm:w-auto">
           Continue
         </Button>
       </div>

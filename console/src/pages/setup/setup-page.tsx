@@ -5,17 +5,17 @@ import { act } from '../../api/act.ts';
 import { call, type ApiError } from '../../api/client.ts';
 import { readSession, useRead } from '../../api/queries.ts';
 import { ButtonLink } from '../../components/button.tsx';
-import { useSubmit } from '../../components/form.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { StandalonePage } from '../../components/standalone-page.tsx';
-import { Notice, Skeleton } from '../../components/states.tsx';
-import { useFragmentToken } from '../../state/fragment-token.ts';
+import { FormError, useSubmit } from '../../components/form.tsx';
 import { NewUserForm, type NewUser } from '../../components/new-user-form.tsx';
-import { SetupLink } from '../../components/setup-link.tsx';
+import { SetupLink, StandalonePage } from '../../components/standalone-page.tsx';
+import { Loaded, Notice, Skeletons } from '../../components/states.tsx';
+import { useFragmentToken } from '../../state/fragment-token.ts';
 import { CallStep } from './call-step.tsx';
 import { keepFirstKey, keptFirstKey } from './first-key.ts';
 import { FIRST_KEY, KeyStep } from './key-step.tsx';
 import { Steps } from './steps.tsx';
+
+const LOADING = <Skeletons heights={['h-15', 'h-15', 'h-15', 'h-9']} />;
 
 /** ID of the account that the setup creates. */
 const FIRST_ACCOUNT = 'default';
@@ -28,7 +28,6 @@ export default function SetupPage() {
   const [kept] = useState(keptFirstKey);
   const [step, setStep] = useState<'user' | 'key' | 'request'>(kept?.step ?? 'user');
   const [created, setCreated] = useState(kept?.created);
-  const setup = useSubmit();
   const firstKey = useSubmit();
   useEffect(() => {
     if (step !== 'user' && created !== undefined && userId !== undefined)
@@ -53,18 +52,17 @@ export default function SetupPage() {
         ),
       ),
     );
-  const begin = (user: NewUser) =>
-    setup.submit(async () => {
-      await act('setUp', { body: { token, ...user } });
-      // Set the step before the session changes, because signed-in users in the first step are sent to the console.
-      setStep('key');
-      void createFirstKey();
-      await readSession();
-    });
+  const begin = async (user: NewUser) => {
+    await act('setUp', { body: { token, ...user } });
+    // Set the step before the session changes, because signed-in users in the first step are sent to the console.
+    setStep('key');
+    void createFirstKey();
+    await readSession();
+  };
   if (session.data === undefined) {
     return (
       <StandalonePage title="Set up Sluice" above={<Steps at={0} />}>
-        <Loaded query={session} loading={<Loading />}>
+        <Loaded query={session} loading={LOADING}>
           {() => null}
         </Loaded>
       </StandalonePage>
@@ -87,64 +85,51 @@ export default function SetupPage() {
   }
   if (session.data.user !== null) return <Redirect replace to="/" />;
   if (!session.data.setup_needed) return <Finished />;
-  if (token === '') return <NoLink />;
-  if (check.error?.code === 'invalid_link') return <InvalidLink />;
-  if (check.isPending) {
+  if (token === '' || check.error?.code === 'invalid_link') {
+    const [title, hint] = token === '' ? NO_LINK : INVALID_LINK;
     return (
-      <StandalonePage title="Create your user" above={<Steps at={0} />}>
-        <Loading />
+      <StandalonePage title={title} hint={hint}>
+        <SetupLink />
       </StandalonePage>
     );
   }
-  const isRefused = setup.error?.code === 'invalid_link';
+  if (check.isPending) {
+    return (
+      <StandalonePage title="Create your user" above={<Steps at={0} />}>
+        {LOADING}
+      </StandalonePage>
+    );
+  }
   return (
     <StandalonePage
       title="Create your user"
       hint="As an operator, you manage who can use this service and how much."
       above={<Steps at={0} />}
     >
-      <div className="space-y-6">
-        <NewUserForm
-          action="Continue"
-          busy={setup.busy}
-          // The error of a refused link is shown below, with instructions.
-          error={isRefused ? null : setup.error}
-          onSubmit={(user) => void begin(user)}
-        />
-        {isRefused && (
-          <>
-            <Notice tone="bad">
-              {setup.error?.message} Open a new setup link in this tab. Your input is kept.
-            </Notice>
-            <SetupLink />
-          </>
-        )}
-      </div>
+      <NewUserForm action="Continue" submit={begin} renderError={renderError} />
     </StandalonePage>
   );
 }
 
-function NoLink() {
+/** The error of a refused link comes with instructions. */
+function renderError(error: ApiError) {
+  if (error.code !== 'invalid_link') return <FormError error={error} />;
   return (
-    <StandalonePage
-      title="Open your setup link"
-      hint="Reloading the page discards the link's token. Open the link again. It works until it is used or expires."
-    >
+    <>
+      <Notice tone="bad">{error.message} Open a new setup link in this tab. Your input is kept.</Notice>
       <SetupLink />
-    </StandalonePage>
+    </>
   );
 }
 
-function InvalidLink() {
-  return (
-    <StandalonePage
-      title="This setup link is not valid"
-      hint="It is incomplete, has expired, or was replaced by a newer link."
-    >
-      <SetupLink />
-    </StandalonePage>
-  );
-}
+const NO_LINK = [
+  'Open your setup link',
+  "Reloading the page discards the link's token. Open the link again. It works until it is used or expires.",
+] as const;
+const INVALID_LINK = [
+  'This setup link is not valid',
+  'It is incomplete, has expired, or was replaced by a newer link.',
+] as const;
 
 function Finished() {
   return (
@@ -156,17 +141,5 @@ function Finished() {
         Sign in
       </ButtonLink>
     </StandalonePage>
-  );
-}
-
-function Loading() {
-  return (
-    <div role="status" className="space-y-5">
-      <span className="sr-only">Loading</span>
-      {[1, 2, 3].map((field) => (
-        <Skeleton key={field} className="h-15 w-full" />
-      ))}
-      <Skeleton className="h-9 w-full" />
-    </div>
   );
 }

@@ -1,4 +1,4 @@
-import { Check } from 'lucide-react';
+import { StepNumber } from '../../components/step-number.tsx';
 
 const STEPS = ['User', 'API key', 'First request'] as const;
 
@@ -9,20 +9,7 @@ export function Steps({ at }: { at: number }) {
       {STEPS.map((step, index) => (
         <li key={step} aria-current={index === at ? 'step' : undefined} className="flex items-center gap-2">
           {index > 0 && <span className="h-px w-4 bg-line-strong sm:w-8" aria-hidden="true" />}
-          <span
-            className={`flex size-5 items-center justify-center rounded-full text-2xs font-semibold tabular-nums ${
-              index <= at ? 'bg-accent text-accent-ink' : 'border border-line-strong text-ink-3'
-            }`}
-          >
-            {index < at ? (
-              <>
-                <Check className="size-3" strokeWidth={3} aria-hidden="true" />
-                <span className="sr-only">Done:</span>
-              </>
-            ) : (
-              index + 1
-            )}
-          </span>
+          <StepNumber number={index + 1} state={index < at ? 'done' : index === at ? 'current' : 'later'} />
           <span className={index === at ? 'font-medium text-ink' : 'text-ink-3'}>{step}</span>
         </li>
       ))}

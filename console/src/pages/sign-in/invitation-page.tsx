@@ -5,15 +5,14 @@ import { call, type ApiError, type ResponseOf } from '../../api/client.ts';
 import { readSession, useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { FormError, useSubmit } from '../../components/form.tsx';
+import { NewUserForm } from '../../components/new-user-form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
-import { ErrorState, Skeleton } from '../../components/states.tsx';
+import { ErrorState, Skeletons } from '../../components/states.tsx';
 import { Time } from '../../components/time.tsx';
 import { rememberAccount } from '../../state/account.ts';
 import { useFragmentToken } from '../../state/fragment-token.ts';
 import { clearStored } from '../../state/user-storage.ts';
-import { NewUserForm } from '../../components/new-user-form.tsx';
-import { PasswordForm } from './password-form.tsx';
-import { Providers } from './providers.tsx';
+import { PasswordForm, Providers } from './password-form.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
 /** The page of an invitation link. */
@@ -38,11 +37,7 @@ function Invitation({ token }: { token: string }) {
     return (
       <StandalonePage title="Invitation">
         {fault === null ? (
-          <div role="status" className="space-y-4">
-            <span className="sr-only">Loading</span>
-            <Skeleton className="h-11 w-full" />
-            <Skeleton className="h-9 w-full" />
-          </div>
+          <Skeletons heights={['h-11', 'h-9']} />
         ) : (
           <ErrorState
             error={fault}
@@ -68,18 +63,17 @@ interface AcceptProps {
 function Accept({ token, session, invitation }: AcceptProps) {
   const [, navigate] = useLocation();
   const { busy, error, submit } = useSubmit();
-  const accept = (user: { name?: string; password?: string }) =>
-    submit(async () => {
-      const joined = { done: `You joined ${invitation.account_name}` };
-      const { account_id: id } = await act('acceptInvitation', { body: { token, ...user } }, joined);
-      rememberAccount(id);
-      // The console shows only accounts of the session.
-      await readSession();
-      navigate(`/keys?account=${encodeURIComponent(id)}`);
-    });
+  const accept = async (user: { name?: string; password?: string }) => {
+    const joined = { done: `You joined ${invitation.account_name}` };
+    const { account_id: id } = await act('acceptInvitation', { body: { token, ...user } }, joined);
+    rememberAccount(id);
+    // The console shows only accounts of the session.
+    await readSession();
+    navigate(`/keys?account=${encodeURIComponent(id)}`);
+  };
   const signOut = async () => {
     await act('signOut', undefined);
-    if (session.user !== null) clearStored(session.user.id);
+    if (session.user !== null) await clearStored(session.user.id);
     await readSession();
   };
   const { user, sign_in: signIn } = session;
@@ -102,7 +96,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
       ) : invitation.known && user !== null ? (
         <div className="space-y-4">
           <FormError error={error} />
-          <Button kind="primary" className="w-full" busy={busy} onClick={() => void accept({})}>
+          <Button kind="primary" className="w-full" busy={busy} onClick={() => void submit(() => accept({}))}>
             Accept invitation
           </Button>
         </div>
@@ -122,9 +116,7 @@ function Accept({ token, session, invitation }: AcceptProps) {
           <NewUserForm
             email={invitation.email}
             action="Join"
-            busy={busy}
-            error={error}
-            onSubmit={({ name, password }) => void accept({ name, password })}
+            submit={({ name, password }) => accept({ name, password })}
           />
           {/* Signing in with a provider that has verified the address accepts the invitation. */}
           <Providers providers={signIn.providers} returnTo="/" />

@@ -1,11 +1,12 @@
 import { useState } from 'react';
-import { useRead } from '../../api/queries.ts';
 import { act } from '../../api/act.ts';
-import { Button, ButtonLink } from '../../components/button.tsx';
-import { Form, FormError, useSubmit } from '../../components/form.tsx';
+import { ApiError } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { ButtonLink } from '../../components/button.tsx';
+import { DraftForm } from '../../components/draft-form.tsx';
 import { useFocus } from '../../components/focus.ts';
-import { StandalonePage } from '../../components/standalone-page.tsx';
 import { NewPasswordField } from '../../components/password-field.tsx';
+import { StandalonePage } from '../../components/standalone-page.tsx';
 import { useFragmentToken } from '../../state/fragment-token.ts';
 
 /** The page of a password reset link. */
@@ -15,9 +16,8 @@ export default function ResetPasswordPage() {
 }
 
 function ResetForm({ token }: { token: string }) {
-  const [password, setPassword] = useState('');
   const [isDone, setDone] = useState(false);
-  const { busy, error, submit } = useSubmit();
+  const [isInvalid, setInvalid] = useState(false);
   const first = useFocus<HTMLInputElement>();
   if (isDone) {
     return (
@@ -28,30 +28,24 @@ function ResetForm({ token }: { token: string }) {
       </StandalonePage>
     );
   }
-  if (error?.code === 'invalid_link') return <NoLink used />;
+  if (isInvalid) return <NoLink used />;
   return (
     <StandalonePage title="Set a new password" hint="This signs you out on all devices.">
-      <Form
-        error={error}
-        onSubmit={() =>
-          void submit(async () => {
+      <DraftForm
+        action="Set password"
+        initial={{ password: '' }}
+        submit={async ({ password }) => {
+          try {
             await act('resetPassword', { body: { token, password } });
             setDone(true);
-          })
-        }
+          } catch (error) {
+            if (!(error instanceof ApiError && error.code === 'invalid_link')) throw error;
+            setInvalid(true);
+          }
+        }}
       >
-        <NewPasswordField
-          name="password"
-          ref={first}
-          label="New password"
-          value={password}
-          onChange={(event) => setPassword(event.target.value)}
-        />
-        <FormError error={error} />
-        <Button kind="primary" type="submit" className="w-full" busy={busy}>
-          Set password
-        </Button>
-      </Form>
+        {(field) => <NewPasswordField ref={first} label="New password" {...field('password')} />}
+      </DraftForm>
     </StandalonePage>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { act } from '../../api/act.ts';
 import { readSession } from '../../api/queries.ts';
-import { Button } from '../../components/button.tsx';
+import { Button, TextButton } from '../../components/button.tsx';
 import { CodeField } from '../../components/code-field.tsx';
 import { TextField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
@@ -20,15 +20,7 @@ export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
           ? 'Enter the 6-digit code from your authenticator app.'
           : 'Enter one of your recovery codes. Each works once.'
       }
-      below={
-        <button
-          type="button"
-          className="font-medium text-accent underline-offset-2 hover:underline"
-          onClick={onStartOver}
-        >
-          Start over
-        </button>
-      }
+      below={<TextButton onClick={onStartOver}>Start over</TextButton>}
     >
       <CodeForm key={kind} kind={kind} onOther={() => setKind(isTotp ? 'recovery' : 'totp')} />
     </StandalonePage>

@@ -1,18 +1,19 @@
+import { MailCheck } from 'lucide-react';
 import { useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
+import { act } from '../../api/act.ts';
 import type { ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Code } from '../../components/code.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { StandalonePage } from '../../components/standalone-page.tsx';
-import { Notice, Skeleton } from '../../components/states.tsx';
-import { ForgotPassword } from './forgot-password.tsx';
-import { PasswordForm } from './password-form.tsx';
-import { Providers } from './providers.tsx';
+import { DraftForm } from '../../components/draft-form.tsx';
+import { TextField } from '../../components/field.tsx';
+import { useFocus } from '../../components/focus.ts';
+import { SetupLink, StandalonePage } from '../../components/standalone-page.tsx';
+import { Loaded, Notice, Skeletons } from '../../components/states.tsx';
+import { PasswordForm, Providers } from './password-form.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
-import { SetupLink } from '../../components/setup-link.tsx';
 
 /** Sign-in by password or provider, two-factor authentication, and forgotten passwords. */
 export default function SignInPage() {
@@ -21,7 +22,7 @@ export default function SignInPage() {
   if (session.data === undefined) {
     return (
       <StandalonePage title="Sign in">
-        <Loaded query={session} loading={<Loading />}>
+        <Loaded query={session} loading={<Skeletons heights={['h-15', 'h-15', 'h-9']} />}>
           {() => null}
         </Loaded>
       </StandalonePage>
@@ -125,13 +126,52 @@ function SetupNeeded() {
   );
 }
 
-function Loading() {
+/** Requests a password reset link. The result does not reveal whether the address belongs to a user. */
+function ForgotPassword({ onBack }: { onBack: () => void }) {
+  const [sentTo, setSentTo] = useState<string | null>(null);
+  const first = useFocus<HTMLInputElement>();
+  if (sentTo !== null) {
+    return (
+      <StandalonePage title="Check your email">
+        <div role="status" className="flex gap-3 text-sm text-ink-2">
+          <MailCheck className="mt-0.5 size-5 shrink-0 text-good" />
+          <p>
+            If a user with the email <strong className="font-medium break-words text-ink">{sentTo}</strong>{' '}
+            exists, we have sent a password reset link.
+          </p>
+        </div>
+        <Button className="mt-6 w-full" onClick={onBack}>
+          Back to sign-in
+        </Button>
+      </StandalonePage>
+    );
+  }
   return (
-    <div role="status" className="space-y-5">
-      <span className="sr-only">Loading</span>
-      <Skeleton className="h-15 w-full" />
-      <Skeleton className="h-15 w-full" />
-      <Skeleton className="h-9 w-full" />
-    </div>
+    <StandalonePage title="Reset your password" hint="Enter your email to receive a password reset link.">
+      <DraftForm
+        action="Send reset link"
+        initial={{ email: '' }}
+        submit={async (body) => {
+          await act('forgotPassword', { body });
+          setSentTo(body.email);
+        }}
+        below={
+          <Button kind="quiet" className="w-full" onClick={onBack}>
+            Back to sign-in
+          </Button>
+        }
+      >
+        {(field) => (
+          <TextField
+            ref={first}
+            label="Email"
+            type="email"
+            autoComplete="username"
+            required
+            {...field('email')}
+          />
+        )}
+      </DraftForm>
+    </StandalonePage>
   );
 }

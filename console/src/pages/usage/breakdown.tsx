@@ -2,18 +2,17 @@ import { useState } from 'react';
 import { useRead } from '../../api/queries.ts';
 import { Card } from '../../components/card.tsx';
 import { Segmented } from '../../components/choices.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { SkeletonRows } from '../../components/states.tsx';
-import { ListFooter, Table, type Column } from '../../components/table.tsx';
+import { TextLink } from '../../components/link.tsx';
+import { Loaded, SkeletonRows } from '../../components/states.tsx';
+import { ListFooter, numberColumn, Table, type Column } from '../../components/table.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
 import { compact, fixed, percentColumn, whole } from '../../format/number.ts';
 import { duration } from '../../format/time.ts';
-import { TextLink } from '../../components/link.tsx';
-import type { Scope } from '../../state/scope.ts';
 import type { Filters } from '../../requests/filters.ts';
+import type { Scope } from '../../state/account.ts';
 import { MEASURES, type Measure, type Sums } from './buckets.ts';
 import { SPLITS, splitsOf, type Selection, type Split } from './selection.ts';
-import { partOf, usageQuery, nameOf } from './use-usage.ts';
+import { nameOf, partOf, usageQuery } from './use-usage.ts';
 
 interface BreakdownProps {
   scope: Scope;
@@ -77,12 +76,7 @@ function statusColumns(all: Sums, linkOf: BreakdownProps['linkOf']): Column<(typ
       grow: true,
       cell: ({ status, label }) => <TextLink to={linkOf({ status })}>{label}</TextLink>,
     },
-    {
-      name: 'requests',
-      heading: 'Requests',
-      numeric: true,
-      cell: ({ measure }) => whole(MEASURES[measure](all)),
-    },
+    numberColumn({ name: 'requests', heading: 'Requests' }, ({ measure }) => MEASURES[measure](all)),
     {
       name: 'share',
       heading: 'Share',
@@ -164,14 +158,7 @@ function partColumns(
         </>
       ),
     },
-    {
-      name: 'requests',
-      heading: 'Requests',
-      value: ({ requests }) => requests,
-      numeric: true,
-      from: 'sm',
-      cell: (row) => whole(row.requests),
-    },
+    numberColumn({ name: 'requests', heading: 'Requests', from: 'sm' }, ({ requests }) => requests),
     {
       name: 'errors',
       heading: 'Error rate',
@@ -214,23 +201,19 @@ function Name({ to, children }: { to: string | null; children: string }) {
   return to === null ? children : <TextLink to={to}>{children}</TextLink>;
 }
 
-const TTFT: Column<Sums> = {
-  name: 'ttft',
-  heading: 'TTFT (p50)',
-  value: ({ ttft_ms: ttft }) => ttft?.p50 ?? null,
-  numeric: true,
-  from: 'lg',
-  cell: (row) => (row.ttft_ms === null ? '—' : duration(row.ttft_ms.p50)),
-};
+const TTFT = numberColumn<Sums>(
+  { name: 'ttft', heading: 'TTFT (p50)', from: 'lg' },
+  ({ ttft_ms: ttft }) => ttft?.p50 ?? null,
+  duration,
+);
 
-const SPEED: readonly Column<Sums>[] = (['p50', 'p5'] as const).map((share) => ({
-  name: `speed-${share}`,
-  heading: `Tokens/s (${share})`,
-  value: ({ tokens_per_second: speed }) => speed?.[share] ?? null,
-  numeric: true,
-  from: 'xl',
-  cell: ({ tokens_per_second: speed }) => (speed === null ? '—' : fixed(speed[share], 1)),
-}));
+const SPEED = (['p50', 'p5'] as const).map((share) =>
+  numberColumn<Sums>(
+    { name: `speed-${share}`, heading: `Tokens/s (${share})`, from: 'xl' },
+    ({ tokens_per_second: speed }) => speed?.[share] ?? null,
+    (speed) => fixed(speed, 1),
+  ),
+);
 
 const MISSED: readonly Column<Sums>[] = [
   {

@@ -152,7 +152,7 @@ function Compared({
       className={`inline-flex items-center gap-1 tabular-nums ${tone}`}
       title={`Previous period: ${before}`}
     >
-      <Arrow className="size-3.5 shrink-0" aria-hidden="true" />
+      <Arrow className="size-3.5 shrink-0" />
       {change.text}
     </span>
   );

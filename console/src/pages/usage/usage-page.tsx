@@ -1,30 +1,37 @@
-import { ChartColumn } from 'lucide-react';
-import { ButtonLink } from '../../components/button.tsx';
+import { ChartColumn, Download, FileSpreadsheet } from 'lucide-react';
+import { useState } from 'react';
+import { orToast } from '../../api/act.ts';
+import { callAll, type ItemOf } from '../../api/client.ts';
+import { useRead } from '../../api/queries.ts';
+import { Badge } from '../../components/badge.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Segmented, Switch } from '../../components/choices.tsx';
 import { dayAt, daysText, useHour, useToday } from '../../components/date-range-days.ts';
 import { DateRange } from '../../components/date-range.tsx';
-import { Page } from '../../components/page.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { EmptyState } from '../../components/states.tsx';
+import { LimitMeter } from '../../components/limit-meter.tsx';
 import { TextLink } from '../../components/link.tsx';
-import { counted } from '../../format/number.ts';
-import { useRead } from '../../api/queries.ts';
-import { DataAge } from '../../components/updated-at.tsx';
+import { Menu, MenuItem } from '../../components/menu.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
-import { useQueryState } from '../../state/url-query.ts';
+import { Page } from '../../components/page.tsx';
+import { saveFile } from '../../components/save-file.ts';
 import { ScopeSwitch } from '../../components/scope-switch.tsx';
-import { scopeInQuery, useScope, type Scope } from '../../state/scope.ts';
-import { requestsPath, type Filters } from '../../requests/filters.ts';
+import { Loaded, Skeleton } from '../../components/states.tsx';
+import { DataAge } from '../../components/updated-at.tsx';
+import { counted } from '../../format/number.ts';
+import { notify } from '../../notify.ts';
 import { KeyFilter, ModelFilter } from '../../requests/filter-selects.tsx';
+import { requestsPath, type Filters } from '../../requests/filters.ts';
+import { NoRequests } from '../../requests/no-requests.tsx';
+import { scopeInQuery, useScope, type Scope } from '../../state/account.ts';
+import { useQueryState } from '../../state/url-query.ts';
 import { Breakdown } from './breakdown.tsx';
 import { endOf, type Sums } from './buckets.ts';
-import { ExportMenu } from './export-menu.tsx';
+import { csvOf } from './csv.ts';
 import { Figures } from './figures.tsx';
-import { LimitsCard } from './limits-card.tsx';
 import { CHART_SPLITS, rangeLabel, selectionOf, splitsOf, type Selection } from './selection.ts';
 import { UsageCharts } from './usage-charts.tsx';
-import { useParts, useSaved, useUsage } from './use-usage.ts';
+import { usageQuery, useParts, useSaved, useUsage } from './use-usage.ts';
 
 /** Usage: totals, charts and breakdown. */
 export default function UsagePage() {
@@ -123,7 +130,9 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
       {scope.account !== null && <LimitsCard accountId={scope.account.id} selection={selection} />}
       {all?.requests === 0 ? (
         <Card>
-          <NoRequests />
+          <NoRequests icon={ChartColumn} title="No requests in this period">
+            Usage appears here within a minute after a request finishes.
+          </NoRequests>
         </Card>
       ) : (
         <>
@@ -165,21 +174,101 @@ function RefusedLink({ scope, keyId }: { scope: Scope; keyId: string | null }) {
   );
 }
 
-function NoRequests() {
+const EVERY_MS = 5000;
+
+interface LimitsCardProps {
+  accountId: string;
+  selection: Selection;
+}
+
+/** Current usage of the limits of the account, and of the selected key and model. */
+function LimitsCard({ accountId, selection: { key, model } }: LimitsCardProps) {
+  const query = {
+    account_id: accountId,
+    ...(key !== null && { key_id: key }),
+    ...(model !== null && { model }),
+  };
+  const account = useRead('getAccount', { params: { id: accountId } });
+  const limits = useRead('readLimits', { query }, { everyMs: EVERY_MS, keep: true });
   return (
-    <EmptyState
-      icon={ChartColumn}
-      title="No requests in this period"
-      action={
-        <span className="flex flex-wrap justify-center gap-2">
-          <ButtonLink to="/playground" kind="primary">
-            Open playground
-          </ButtonLink>
-          <ButtonLink to="/keys">Create API key</ButtonLink>
-        </span>
+    <Card
+      title="Limits"
+      hint={
+        account.data
+          ? `Current usage, including running requests. ${account.data.plan === null ? 'Default plan' : `Plan: ${account.data.plan}`}.`
+          : 'Current usage, including running requests.'
       }
     >
-      Usage appears here within a minute after a request finishes.
-    </EmptyState>
+      <Loaded
+        query={limits}
+        loading={<Skeleton className="h-34 w-full" />}
+        empty={
+          <p className="text-sm text-ink-3">
+            {model === null
+              ? 'The plan of this account has no overall limits.'
+              : 'The plan of this account has no limits for this model.'}
+          </p>
+        }
+      >
+        {({ data }) => (
+          <ul className="grid gap-x-8 gap-y-5 sm:grid-cols-2 lg:grid-cols-3">
+            {data.map((limitStatus) => (
+              <li key={`${limitStatus.scope} ${limitStatus.model ?? ''} ${limitStatus.limit}`}>
+                <LimitMeter limitStatus={limitStatus} scope={<AppliesTo limitStatus={limitStatus} />} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+/** The scope of a limit, unless it applies to all requests of the account. */
+function AppliesTo({ limitStatus: { scope, model } }: { limitStatus: ItemOf<'readLimits'> }) {
+  if (scope === 'account' && model === null) return null;
+  return (
+    <span className="flex w-full items-center gap-2">
+      {scope === 'key' && <Badge>This key</Badge>}
+      {model !== null && <span className="truncate">{model}</span>}
+    </span>
+  );
+}
+
+/** Downloads usage as CSV, as shown or by day, model and key. */
+function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }) {
+  const { unit, split, days } = selection;
+  const [busy, setBusy] = useState(false);
+  const save = async (by: readonly string[]) => {
+    const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
+    setBusy(true);
+    await orToast(
+      callAll('readUsage', { query }).then((rows) => {
+        saveFile(`usage-${days.from}-${days.to}-by-${by.join('-')}.csv`, csvOf(by, rows), 'text/csv');
+        notify.success('CSV file downloaded');
+      }),
+    );
+    setBusy(false);
+  };
+  const shown = split === 'none' ? [unit] : [unit, split];
+  return (
+    <Menu
+      trigger={
+        <Button icon={<Download />} busy={busy}>
+          Export CSV
+        </Button>
+      }
+    >
+      <MenuItem icon={<FileSpreadsheet />} onClick={() => void save(shown)}>
+        By {unit}
+        {split !== 'none' && ` and ${CHART_SPLITS[split].toLowerCase()}`} (as shown)
+      </MenuItem>
+      <MenuItem
+        icon={<FileSpreadsheet />}
+        onClick={() => void save(scope.all ? ['day', 'account', 'model', 'key'] : ['day', 'model', 'key'])}
+      >
+        By day, {scope.all && 'account, '}model and key
+      </MenuItem>
+    </Menu>
   );
 }

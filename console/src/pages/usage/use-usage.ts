@@ -1,6 +1,6 @@
-import { both, useRead, useReads, type QueryState } from '../../api/queries.ts';
+import { both, together, useRead, useReads, type QueryState } from '../../api/queries.ts';
 import { addDays, dayAt, type Days } from '../../components/date-range-days.ts';
-import type { Scope } from '../../state/scope.ts';
+import type { Scope } from '../../state/account.ts';
 import { indexNow, overTime, sumsOf, timesOf, untilSameHour, type OverTime, type Sums } from './buckets.ts';
 import type { Selection, Split } from './selection.ts';
 
@@ -159,11 +159,7 @@ export function useParts(
     // Like the total, of which they are parts.
     { everyMs: EVERY_MS },
   );
-  const all = [sums, ...reads];
-  const state = {
-    error: all.find(({ error }) => error !== null)?.error ?? null,
-    refetch: () => all.forEach((read) => void read.refetch()),
-  };
+  const state = together([sums, ...reads]);
   if (by === null || sums.data === undefined) return { data: undefined, ...state };
   const names = most.map((row) => nameOf(row, by));
   const parts = ids.flatMap((id, index) => {

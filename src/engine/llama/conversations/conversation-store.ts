@@ -105,7 +105,7 @@ export class ConversationStore implements AsyncDisposable {
   #flushMsPerByte: number;
   /** Bytes of the files that may not be on the disk yet. */
   #unflushedBytes = 0;
-  /** Settles when the files that were saved so far are on the disk, with their records. */
+  /** Resolves when the files that were saved so far are on the disk, with their records. */
   #sealed: Promise<void> = Promise.resolve();
   #nextId = 0;
   #sweep: NodeJS.Timeout | undefined;
@@ -469,13 +469,11 @@ function recordOf({ file, scope, bytes, tokens }: StoredConversation, fingerprin
 /** Returns null if the file has no record, or cannot be used with this fingerprint. */
 async function readRecord(file: string, fingerprint: string): Promise<StoredConversation | null> {
   try {
-    const record = JSON.parse(await readFile(recordFileOf(file), 'utf8')) as Partial<ConversationRecord>;
+    const record = JSON.parse(await readFile(recordFileOf(file), 'utf8')) as ConversationRecord;
     const { scope, bytes, tokens, checksums } = record;
     const { size, mtimeMs } = await stat(file);
     if (record.fingerprint !== fingerprint || size !== bytes) return null;
-    if (typeof scope !== 'string' || typeof tokens !== 'string' || !Array.isArray(checksums)) return null;
     const data = Uint8Array.from(Buffer.from(tokens, 'base64'));
-    if (data.length === 0 || data.length % 4 !== 0) return null;
     return { file, scope, tokens: new Uint32Array(data.buffer), bytes, usedAt: mtimeMs, checksums };
   } catch {
     return null; // For example, the process ended before it wrote the record.

@@ -206,7 +206,7 @@ async function deleteIfAbandoned(path: string, isKept: boolean): Promise<void> {
   const { uid, mtimeMs } = await lstat(path);
   // A directory of the operator may have files of other users, and of this one with such a name.
   if (uid !== (process.getuid?.() ?? uid) || !(await lstat(lockIn(path))).isFile()) return;
-  const lock = tryLockIn(path);
+  const lock = tryLock(lockIn(path));
   if (lock === null) return;
   lock[Symbol.dispose]();
   if (!isKept || Date.now() - mtimeMs >= MAX_AGE_MS) await rm(path, { recursive: true, force: true });
@@ -225,21 +225,17 @@ async function ownDirectory(
   if (keep) {
     const path = keptDirectory(directory, engine);
     await createOwn(path);
-    const lock = tryLockIn(path);
+    const lock = tryLock(lockIn(path));
     if (lock !== null) return { path, lock, keeps: true };
     // Another engine with the same model has it.
   }
   const path = await mkdtemp(join(directory, PREFIX));
-  const lock = tryLockIn(path);
+  const lock = tryLock(lockIn(path));
   if (lock === null) throw new Error(`${path} is in use`);
   return { path, lock, keeps: false };
 }
 
 const lockIn = (path: string): string => join(path, 'lock');
-
-function tryLockIn(path: string): Disposable | null {
-  return tryLock(lockIn(path));
-}
 
 const PROBE_BYTES = 8 * 1024 * 1024;
 

@@ -11,7 +11,7 @@ import { createToolCallId } from '../../../core/tool-call-id.ts';
 import type { NativeSampler } from '../native/sampler.ts';
 import type { ChoiceOutput, ChoicePart } from '../output/choice-output.ts';
 import type { Drafter } from './drafter.ts';
-import { Outbox } from '../output/outbox.ts';
+import { EventQueue } from '../output/event-queue.ts';
 import type { OutputConstraint } from '../output/output-constraint.ts';
 import type { Vocabulary } from '../prompt/vocabulary.ts';
 
@@ -20,7 +20,7 @@ export type CacheScope = string | symbol;
 
 /** A request in the engine, with its token counts and events. */
 export class Job {
-  readonly outbox = new Outbox();
+  readonly events = new EventQueue();
   /** Changes if the scope is forgotten before all choices have a slot. */
   scope: CacheScope;
   /** Number of alternatives per token; null if log probabilities were not requested. */
@@ -66,7 +66,7 @@ export class Job {
     this.started = true;
     this.#reportedAt = performance.now();
     const { promptTokens, cachedTokens } = this;
-    this.outbox.push({ type: 'started', promptTokens, cachedTokens });
+    this.events.push({ type: 'started', promptTokens, cachedTokens });
   }
 
   /** Counts tokens of a prompt, of which one choice computes each. Emits `prefill` if the last event is old enough. */
@@ -77,28 +77,28 @@ export class Job {
     // The tokens of the completion, and of one that is continued, follow.
     if (done >= promptTokens || now - this.#reportedAt < PREFILL_EVENT_MS) return;
     this.#reportedAt = now;
-    this.outbox.push({ type: 'prefill', promptTokens, doneTokens: done });
+    this.events.push({ type: 'prefill', promptTokens, doneTokens: done });
   }
 
   finish(choice: number, reason: FinishReason, stopSequence: string | null): void {
     // A continued generation that had already ended never gets a slot.
     this.start();
-    this.outbox.push({ type: 'finish', choice, reason, stopSequence });
+    this.events.push({ type: 'finish', choice, reason, stopSequence });
     if (--this.#unfinished > 0) return;
     const { promptTokens, cachedTokens, completionTokens, reasoningTokens } = this;
-    this.outbox.push({
+    this.events.push({
       type: 'end',
       usage: { promptTokens, cachedTokens, completionTokens, reasoningTokens },
       usageSource: 'engine',
     });
-    this.outbox.close();
+    this.events.close();
   }
 
   /** Ends the request with `cause` if it is a `ServiceError`, otherwise with `internal_error`. */
   fail(cause: unknown): void {
     this.dropped = true;
     const message = 'The engine failed while generating this response.';
-    this.outbox.fail(
+    this.events.fail(
       cause instanceof ServiceError ? cause : new ServiceError('internal_error', message, { cause }),
     );
   }
@@ -300,6 +300,6 @@ export class JobChoice {
       event.tokenIds = this.#tokenIds;
       this.#tokenIds = [];
     }
-    this.job.outbox.push(event);
+    this.job.events.push(event);
   }
 }

@@ -126,7 +126,7 @@ export class Scheduler {
     this.#wake?.();
     await this.#running;
     for (const choice of [...this.#queue, ...this.#slots.map((slot) => slot.choice)]) {
-      choice?.job.outbox.fail(reason);
+      choice?.job.events.fail(reason);
       choice?.dispose();
     }
     this.#queue = [];
@@ -332,7 +332,7 @@ export class Scheduler {
       slot.logitIndex = context.add(slot.id, slot.computed, next, logits);
     }
     try {
-      // During the decode, the consumers of the outboxes process the events of the previous step.
+      // During the decode, the consumers of the event queues process the events of the previous step.
       await context.decode();
     } catch (error) {
       this.#failBatch(error);

@@ -1,5 +1,6 @@
+import { type CodePoints, unionOf } from './code-points.ts';
 import { type GrammarRules, inClass, literal, schemaError } from './grammar-rules.ts';
-import type { CodePoints, PatternNode } from './pattern-parser.ts';
+import type { PatternNode } from './pattern-parser.ts';
 
 /** A deterministic automaton for JSON text. The first state is the start. */
 export interface Automaton {
@@ -119,7 +120,7 @@ class Determinizer {
         return { points: null, next: node.nodes.map((part) => this.#compile(part, end)) };
       default: {
         let next = end;
-        if (node.max === null) {
+        if (node.max === Infinity) {
           next = { points: null, next: [end] };
           next.next.push(this.#compile(node.node, next));
         } else {
@@ -140,13 +141,13 @@ class Determinizer {
       closure.filter((state) => state !== this.#end),
       (state) => state.points ?? [],
     );
-    const byTarget = new Map<number, CodePoints[]>();
+    const byTarget = new Map<number, CodePoints>();
     for (const { points, sets } of this.#partition([...bySet.keys()])) {
       const next = sets.flatMap((set) => (bySet.get(set) ?? []).flatMap((state) => state.next));
       const target = indexOf(this.#closure(next));
-      byTarget.set(target, [...(byTarget.get(target) ?? []), points]);
+      byTarget.set(target, [...(byTarget.get(target) ?? []), ...points]);
     }
-    return Array.from(byTarget, ([to, parts]) => ({ points: union(parts), to }));
+    return Array.from(byTarget, ([to, parts]) => ({ points: unionOf(parts), to }));
   }
 
   /** Groups characters by the sets that contain them. */
@@ -229,21 +230,6 @@ function numberOf(object: object, numbers: Map<object, number>): number {
   const number = numbers.get(object) ?? numbers.size;
   numbers.set(object, number);
   return number;
-}
-
-/** Returns the union of disjoint sets. */
-function union(parts: readonly CodePoints[]): CodePoints {
-  const ranges: [number, number][] = [];
-  for (const [from, to] of parts.flat().sort((a, b) => a[0] - b[0])) {
-    const last = ranges.at(-1);
-    if (last !== undefined && last[1] + 1 === from) last[1] = to;
-    else ranges.push([from, to]);
-  }
-  return ranges;
-}
-
-export function contains(points: CodePoints, code: number): boolean {
-  return points.some(([from, to]) => from <= code && code <= to);
 }
 
 /** Formats a sequence of sets in GBNF. */

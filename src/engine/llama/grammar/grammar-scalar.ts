@@ -1,4 +1,5 @@
-import { contains } from './grammar-automaton.ts';
+import { escapeJson } from '../../../json/values.ts';
+import { type CodePoints, contains, without } from './code-points.ts';
 import {
   type GrammarRules,
   numberIn,
@@ -6,7 +7,7 @@ import {
   type SchemaObject,
   unsatisfiable,
 } from './grammar-rules.ts';
-import { type CodePoints, parsePattern, type PatternNode } from './pattern-parser.ts';
+import { parsePattern, type PatternNode } from './pattern-parser.ts';
 
 /**
  * Returns an expression if the schema has a `format` or `pattern`, otherwise the name of a rule. `raw`: the string is
@@ -136,14 +137,14 @@ function encodeSets(
 
 /** Returns an expression for the JSON encodings of one character of the set. */
 function escapedSet(points: CodePoints, path: string): PatternNode {
-  const plain = NEEDS_ESCAPE.reduce<CodePoints>((left, range) => without(left, range), points);
+  const plain = without(points, NEEDS_ESCAPE);
   const nodes: PatternNode[] = plain.length > 0 ? [{ kind: 'set', points: plain }] : [];
   for (const quoted of ['"', '\\'])
-    if (contains(points, quoted.charCodeAt(0))) nodes.push(literalNode(escaped(quoted)));
+    if (contains(points, quoted.charCodeAt(0))) nodes.push(literalNode(escapeJson(quoted)));
   // Sets such as [^x] include control characters unintentionally. Allow them only in sets that contain nothing else.
   if (nodes.length === 0) {
     for (let code = 0; code < 0x20; code += 1)
-      if (contains(points, code)) nodes.push(literalNode(escaped(String.fromCharCode(code))));
+      if (contains(points, code)) nodes.push(literalNode(escapeJson(String.fromCharCode(code))));
   }
   if (nodes.length === 0)
     throw schemaError('invalid_value', path, 'The pattern requires a character that cannot occur.');
@@ -152,7 +153,7 @@ function escapedSet(points: CodePoints, path: string): PatternNode {
 
 /** Returns an expression for one character of the set in raw text. */
 function rawSet(points: CodePoints, path: string): PatternNode {
-  const allowed = NOT_RAW.reduce<CodePoints>((left, range) => without(left, range), points);
+  const allowed = without(points, NOT_RAW);
   if (allowed.length === 0) {
     const message = "The pattern requires `<`, which this model's call format cannot enforce in strings.";
     throw schemaError('unsupported_parameter', path, message);
@@ -160,12 +161,8 @@ function rawSet(points: CodePoints, path: string): PatternNode {
   return { kind: 'set', points: allowed };
 }
 
-function escaped(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
-}
-
 /** Control characters, quotes, backslashes, and surrogates, which are not characters. */
-const NEEDS_ESCAPE: readonly (readonly [number, number])[] = [
+const NEEDS_ESCAPE: CodePoints = [
   [0x00, 0x1f],
   [0x22, 0x22],
   [0x5c, 0x5c],
@@ -173,20 +170,10 @@ const NEEDS_ESCAPE: readonly (readonly [number, number])[] = [
 ];
 
 /** The start of a tag, and surrogates. */
-const NOT_RAW: readonly (readonly [number, number])[] = [
+const NOT_RAW: CodePoints = [
   [0x3c, 0x3c],
   [0xd800, 0xdfff],
 ];
-
-function without(points: CodePoints, [low, high]: readonly [number, number]): CodePoints {
-  return points.flatMap(([from, to]): CodePoints => {
-    if (to < low || from > high) return [[from, to]];
-    return [
-      ...(from < low ? [[from, low - 1] as const] : []),
-      ...(to > high ? [[high + 1, to] as const] : []),
-    ];
-  });
-}
 
 function expandedLength(node: PatternNode): number {
   switch (node.kind) {
@@ -196,7 +183,7 @@ function expandedLength(node: PatternNode): number {
     case 'choice':
       return node.nodes.reduce((sum, part) => sum + expandedLength(part), 0);
     default:
-      return expandedLength(node.node) * Math.max(node.max ?? node.min + 1, 1);
+      return expandedLength(node.node) * Math.max(node.max === Infinity ? node.min + 1 : node.max, 1);
   }
 }
 

@@ -394,13 +394,6 @@ function declaredTypes({ type }: SchemaObject): readonly JsonType[] | null {
   return type === undefined ? null : [...new Set([type as JsonType | JsonType[]].flat())];
 }
 
-/** Creates the rules of a container's members. */
-interface MemberRules {
-  readonly rules: GrammarRules;
-  /** Returns the name of the rule for a schema, or null if no value can match. */
-  rule(schema: JsonSchema, path: string): string | null;
-}
-
 interface ContainerRule {
   expression: string;
   /** See `Container`. */
@@ -408,7 +401,7 @@ interface ContainerRule {
 }
 
 /** Returns the rule of an object: its properties in the order of `memberList`, then additional ones. */
-function objectRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
+function objectRule(schema: SchemaObject, path: string, grammar: SchemaGrammar): ContainerRule {
   const members = membersOf(schema, path, grammar);
   const extra = extraMember(schema, path, members, grammar);
   const rest = extra === null ? null : grammar.rules.share(`${extra} ("," ws ${extra})*`);
@@ -434,14 +427,14 @@ function objectWidth(members: readonly Member[], extra: boolean): number {
 }
 
 /** Returns the rule of an array: the `prefixItems`, then `items`, with `minItems` to `maxItems` in total. */
-function arrayRule(schema: SchemaObject, path: string, grammar: MemberRules): ContainerRule {
+function arrayRule(schema: SchemaObject, path: string, grammar: SchemaGrammar): ContainerRule {
   return { expression: arrayExpression(schema, path, grammar), width: ARRAY_WIDTH };
 }
 
 /** The ways in which an array can continue: two forms of white space, a value and the end. */
 const ARRAY_WIDTH = 4;
 
-function arrayExpression(schema: SchemaObject, path: string, grammar: MemberRules): string {
+function arrayExpression(schema: SchemaObject, path: string, grammar: SchemaGrammar): string {
   const prefix = prefixRules(schema, path, grammar);
   const { items = schema['prefixItems'] === undefined } = schema as { items?: JsonSchema };
   const min = numberIn(schema, 'minItems') ?? 0;
@@ -476,7 +469,7 @@ interface Member {
   required: boolean;
 }
 
-function membersOf(schema: SchemaObject, path: string, grammar: MemberRules): Member[] {
+function membersOf(schema: SchemaObject, path: string, grammar: SchemaGrammar): Member[] {
   const properties = propertiesOf(schema);
   const required = new Set(schema['required'] as readonly string[] | undefined);
   const allowed = allowedNames(schema);
@@ -518,7 +511,7 @@ function extraMember(
   schema: SchemaObject,
   path: string,
   members: readonly Member[],
-  grammar: MemberRules,
+  grammar: SchemaGrammar,
 ): string | null {
   // `membersOf` has added all names that `propertyNames` lists.
   if (allowedNames(schema) !== null) return null;
@@ -533,7 +526,7 @@ function extraMember(
  * Returns the rule of a string that is none of `names`, so that additional properties cannot overwrite others. The
  * string has no escapes, because a name could be spelled differently with them.
  */
-function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
+function nameOtherThan(names: readonly string[], grammar: SchemaGrammar): string {
   const otherThan = (rests: readonly string[]): string => {
     const byFirst = Map.groupBy(
       rests.filter((rest) => rest !== ''),
@@ -553,7 +546,7 @@ function nameOtherThan(names: readonly string[], grammar: MemberRules): string {
   return grammar.rules.share(`"\\"" ${otherThan(names)} "\\""`);
 }
 
-function prefixRules(schema: SchemaObject, path: string, grammar: MemberRules): string[] {
+function prefixRules(schema: SchemaObject, path: string, grammar: SchemaGrammar): string[] {
   const members = (schema['prefixItems'] ?? []) as readonly JsonSchema[];
   return members.map((member, index) => {
     const at = `${path}.prefixItems[${index}]`;

@@ -1,4 +1,5 @@
-import { type Automaton, contains } from './grammar-automaton.ts';
+import { contains } from './code-points.ts';
+import type { Automaton } from './grammar-automaton.ts';
 import { type GrammarRules, schemaError, type SchemaObject } from './grammar-rules.ts';
 
 /**

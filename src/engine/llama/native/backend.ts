@@ -17,10 +17,7 @@ export interface Backend {
 
 /** No package for this platform could be loaded. */
 export class BackendError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'BackendError';
-  }
+  override readonly name = 'BackendError';
 }
 
 /**

@@ -15,10 +15,7 @@ import { NativeContext, NativeEmbeddingContext } from './context.ts';
 
 /** llama.cpp could not allocate memory, of the machine or of the GPU. */
 export class AllocationError extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'AllocationError';
-  }
+  override readonly name = 'AllocationError';
 }
 
 /** A loaded model file. Dispose of its contexts first. */

@@ -146,10 +146,8 @@ export class GrammarCache {
     // The first entry of the map is the least recently used one.
     this.#cached.delete(key);
     this.#cached.set(key, grammar);
-    for (const oldest of this.#cached.keys()) {
-      if (this.#cached.size <= MAX_CACHED) break;
-      this.#cached.delete(oldest);
-    }
+    const [oldest] = this.#cached.keys();
+    if (oldest !== undefined && this.#cached.size > MAX_CACHED) this.#cached.delete(oldest);
     return grammar;
   }
 

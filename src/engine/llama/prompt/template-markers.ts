@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { isRawNumber } from '../../../json/exact-json.ts';
+import { escapeJson } from '../../../json/values.ts';
 
 /** A part of a prompt. */
 export interface TemplateSegment {
@@ -342,10 +343,10 @@ interface Encoding {
  */
 function escapeFor({ depth, ascii }: Encoding, text: string, tags: RegExp | null): string {
   if (depth === 0) return tags === null ? text : text.replace(tags, '&lt;');
-  let encoded = jsonEscape(text);
+  let encoded = escapeJson(text);
   if (tags !== null) encoded = encoded.replace(tags, String.raw`\u003c`);
   if (ascii) encoded = encoded.replace(/[\x7f-\uffff]/g, unicodeEscape);
-  for (let i = 1; i < depth; i++) encoded = jsonEscape(encoded);
+  for (let i = 1; i < depth; i++) encoded = escapeJson(encoded);
   return encoded;
 }
 
@@ -358,8 +359,4 @@ const ENTITIES: Readonly<Record<string, string>> = { '<': '&lt;', '>': '&gt;', '
 
 function unicodeEscape(codeUnit: string): string {
   return `\\u${codeUnit.charCodeAt(0).toString(16).padStart(4, '0')}`;
-}
-
-function jsonEscape(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
 }

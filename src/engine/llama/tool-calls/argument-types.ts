@@ -1,4 +1,5 @@
 import type { JsonSchema, Tool } from '../../../core/generation.ts';
+import { jsonObject } from '../../../json/values.ts';
 import { JSON_TYPES, type JsonType } from '../../../json/json-schema.ts';
 
 /** The JSON types that the schema of an argument allows. */
@@ -16,7 +17,7 @@ export class ArgumentTypes {
 
   /** Whether the schema of a tool lists an argument. */
   has(tool: string, argument: string): boolean {
-    return Object.hasOwn(asObject(property(this.#parameters.get(tool), 'properties')), argument);
+    return Object.hasOwn(jsonObject(property(this.#parameters.get(tool), 'properties')), argument);
   }
 
   /** Returns the types of an argument. Allows any type if the tool, the argument or its type is unknown. */
@@ -32,7 +33,7 @@ function typesOf(schema: unknown, root: JsonSchema, seen: Set<unknown>): ValueTy
   if (typeof schema !== 'object' || schema === null) return ANY;
   if (seen.has(schema)) return new Set();
   seen.add(schema);
-  const { $ref: reference, const: only, enum: values, type } = asObject(schema);
+  const { $ref: reference, const: only, enum: values, type } = jsonObject(schema);
   if (typeof reference === 'string') return typesOf(resolve(reference, root), root, seen);
   if (only !== undefined) return typesOfValue(only);
   if (Array.isArray(values)) return union(values.map(typesOfValue));
@@ -66,10 +67,6 @@ function resolve(reference: string, root: JsonSchema): unknown {
 }
 
 function property(schema: unknown, name: string): unknown {
-  const object = asObject(schema);
+  const object = jsonObject(schema);
   return Object.hasOwn(object, name) ? object[name] : undefined;
-}
-
-function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

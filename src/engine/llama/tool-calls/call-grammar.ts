@@ -1,4 +1,5 @@
 import type { Tool } from '../../../core/generation.ts';
+import { asList, jsonObject } from '../../../json/values.ts';
 import { type GrammarRules, inClass, literal } from '../grammar/grammar-rules.ts';
 import { memberList, type RawRules } from '../grammar/grammar-schema.ts';
 import { fallbackTable } from './sequence-matcher.ts';
@@ -89,11 +90,11 @@ export class CallGrammar {
    */
   members(tool: Tool, member: (argument: string) => string, separator = ''): string {
     if (tool.strict) this.#arguments.checkMembers(tool);
-    const properties = objectOf(tool.parameters.properties);
+    const properties = jsonObject(tool.parameters.properties);
     const names = Object.keys(properties);
     if (names.length === 0) return '""';
     if (tool.strict) {
-      const required = new Set(listOf(tool.parameters.required));
+      const required = new Set(asList(tool.parameters.required));
       const members = names.map((name) => ({
         expression: this.rules.share(member(name)),
         required: required.has(name),
@@ -168,12 +169,4 @@ function jsonLiteral(text: string): string {
 
 function classOf(character: string): string {
   return inClass(character.codePointAt(0) ?? 0);
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-function objectOf(value: unknown): object {
-  return typeof value === 'object' && value !== null ? value : {};
 }

@@ -35,16 +35,12 @@ export class PartCollector {
     this.#spaced('text', text);
   }
 
-  beginReasoning(): void {
-    this.#space = '';
-    this.#trimsStart = true;
-  }
-
   reasoning(text: string): void {
     this.#spaced('reasoning', text);
   }
 
-  endReasoning(): void {
+  /** Called at the start and at the end of the reasoning. */
+  reasoningMark(): void {
     this.#space = '';
     this.#trimsStart = true;
   }

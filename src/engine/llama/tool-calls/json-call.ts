@@ -41,11 +41,10 @@ export function* callMembers(call: CallParsing, keys: CallKeys, name: string | n
         writer.json(earlyArguments);
       }
     } else if (key === keys.arguments && isNamed && !writer.isOpen) {
-      yield* reader.expect('{');
-      writer.begin(functionName);
-      yield* jsonObject(reader, (text) => writer.json(text));
+      yield* jsonArguments(call, functionName);
     } else if (key === keys.arguments && earlyArguments === '' && !writer.isOpen) {
-      yield* jsonObject(reader, (text) => (earlyArguments += text));
+      yield* reader.expect('{');
+      yield* jsonValue(reader, (text) => (earlyArguments += text));
     } else {
       yield* jsonValue(reader, () => {});
     }
@@ -121,11 +120,11 @@ function jsonList({ name, open, close, keys, before = '' }: JsonListOptions): To
  * Reads a JSON value and passes its text to `sink` as it arrives. Only finds the end of the value and checks the
  * characters outside of strings, so the value may be invalid JSON.
  */
-function* jsonValue(reader: PieceReader, sink: (text: string) => void): Parsing<void> {
-  yield* scan(reader, new JsonScanner(), sink);
-}
-
-function* scan(reader: PieceReader, scanner: JsonScanner, sink: (text: string) => void): Parsing<void> {
+function* jsonValue(
+  reader: PieceReader,
+  sink: (text: string) => void,
+  scanner = new JsonScanner(),
+): Parsing<void> {
   while (yield* reader.more()) {
     const { rest } = reader;
     const end = scanner.scan(rest);
@@ -137,10 +136,12 @@ function* scan(reader: PieceReader, scanner: JsonScanner, sink: (text: string) =
   throw new MalformedCall();
 }
 
-/** Reads a JSON object and passes its text to `sink` as it arrives. */
-export function* jsonObject(reader: PieceReader, sink: (text: string) => void): Parsing<void> {
+/** Begins a call of a function, and reads its arguments, which are a JSON object. */
+export function* jsonArguments({ reader, writer }: CallParsing, name: string): Parsing<void> {
+  yield* reader.space();
   yield* reader.expect('{');
-  yield* jsonValue(reader, sink);
+  writer.begin(name);
+  yield* jsonValue(reader, (text) => writer.json(text));
 }
 
 /** Maximum length of a name as a JSON string, in UTF-16 code units. */
@@ -157,10 +158,11 @@ export function* jsonNameAfterQuote(reader: PieceReader): Parsing<string> {
   let json = '"';
   const scanner = new JsonScanner();
   scanner.scan('"');
-  yield* scan(reader, scanner, (text) => {
+  const sink = (text: string): void => {
     json += text;
     if (json.length > MAX_NAME) throw new MalformedCall();
-  });
+  };
+  yield* jsonValue(reader, sink, scanner);
   const value = parseJson(json);
   if (typeof value !== 'string') throw new MalformedCall();
   return value;

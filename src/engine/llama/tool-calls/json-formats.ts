@@ -1,7 +1,14 @@
 import type { Tool } from '../../../core/generation.ts';
 import { literal } from '../grammar/grammar-rules.ts';
 import type { CallKeys } from './call-grammar.ts';
-import { CALL_KEYS, callList, callMembers, callObject, jsonNameAfterQuote, jsonObject } from './json-call.ts';
+import {
+  CALL_KEYS,
+  callList,
+  callMembers,
+  callObject,
+  jsonArguments,
+  jsonNameAfterQuote,
+} from './json-call.ts';
 import { isSpace, type Parsing, type PieceReader } from './piece-reader.ts';
 import type { ToolFormat } from './tool-format.ts';
 
@@ -129,7 +136,8 @@ export const MISTRAL: ToolFormat = {
   place: 'anywhere',
   repeats: true,
   separator: '""',
-  *parse({ reader, writer, accept }) {
+  *parse(call) {
+    const { reader, accept } = call;
     yield* reader.space();
     const name = yield* reader.name('[{<');
     const mark = yield* reader.oneOf(['[CALL_ID]', '[ARGS]']);
@@ -138,10 +146,7 @@ export const MISTRAL: ToolFormat = {
       yield* reader.name('[');
       yield* reader.literal('[ARGS]');
     }
-    yield* reader.space();
-    yield* reader.expect('{');
-    writer.begin(name);
-    yield* jsonObject(reader, (text) => writer.json(text));
+    yield* jsonArguments(call, name);
   },
   grammar: (grammar) => {
     const call = grammar.anyTool(
@@ -195,17 +200,15 @@ export const KIMI: ToolFormat = {
   place: 'anywhere',
   repeats: false,
   separator: '""',
-  *parse({ reader, writer, accept }) {
+  *parse(call) {
+    const { reader, writer, accept } = call;
     yield* reader.space();
     while ((yield* reader.oneOf([KIMI_CALL, KIMI_END])) === KIMI_CALL) {
       const id = yield* reader.name('<');
       const name = id.replace(/^functions\./, '').replace(/:\d+$/, '');
       accept(name);
       yield* reader.literal(KIMI_ARGUMENTS);
-      yield* reader.space();
-      yield* reader.expect('{');
-      writer.begin(name);
-      yield* jsonObject(reader, (text) => writer.json(text));
+      yield* jsonArguments(call, name);
       yield* reader.space();
       yield* reader.literal(KIMI_CALL_END);
       writer.end();
@@ -247,7 +250,8 @@ function deepseek({ name: format, fenced }: DeepseekStyle): ToolFormat {
     place: 'anywhere',
     repeats: false,
     separator: '""',
-    *parse({ reader, writer, accept }) {
+    *parse(call) {
+      const { reader, writer, accept } = call;
       yield* reader.space();
       while ((yield* reader.oneOf([DEEPSEEK_CALL, DEEPSEEK_END])) === DEEPSEEK_CALL) {
         let name = yield* reader.name('<\n');
@@ -258,10 +262,7 @@ function deepseek({ name: format, fenced }: DeepseekStyle): ToolFormat {
           yield* reader.space();
           yield* reader.literal('```json');
         }
-        yield* reader.space();
-        yield* reader.expect('{');
-        writer.begin(name);
-        yield* jsonObject(reader, (text) => writer.json(text));
+        yield* jsonArguments(call, name);
         yield* reader.space();
         if (fenced) yield* reader.literal('```');
         yield* reader.space();
@@ -289,14 +290,12 @@ export const HARMONY: ToolFormat = {
   place: 'header',
   repeats: false,
   separator: '""',
-  *parse({ reader, writer, accept }) {
+  *parse(call) {
+    const { reader, accept } = call;
     const name = yield* reader.name(' <\n');
     accept(name);
     yield* reader.until(['<|message|>'], () => {});
-    yield* reader.space();
-    yield* reader.expect('{');
-    writer.begin(name);
-    yield* jsonObject(reader, (text) => writer.json(text));
+    yield* jsonArguments(call, name);
   },
   grammar: (grammar) => {
     const type = '(" " [a-zA-Z]{1,12} | " "? "<|constrain|>" [a-zA-Z]{1,12})?';

@@ -1,10 +1,11 @@
 import type { Tool } from '../../../core/generation.ts';
+import { escapeJson } from '../../../json/values.ts';
 import { literal } from '../grammar/grammar-rules.ts';
 import type { CallGrammar } from './call-grammar.ts';
 import { callList, parseJson } from './json-call.ts';
 import type { CallParsing, ToolFormat } from './tool-format.ts';
 import { isSpace, MalformedCall, type Parsing, type PieceReader } from './piece-reader.ts';
-import { escaped, PYTHON_CONSTANTS } from './tag-formats.ts';
+import { PYTHON_CONSTANTS } from './tag-formats.ts';
 
 const PYTHON_SYNTAX: LiteralSyntax = { quotes: ["'", '"'], rawQuote: null };
 
@@ -195,7 +196,7 @@ function* literalValue(
   const quote = yield* reader.firstOf(quotesOf(syntax));
   if (quote !== null) {
     sink('"');
-    yield* stringRest(reader, quote, syntax, (text) => sink(escaped(text)));
+    yield* stringRest(reader, quote, syntax, (text) => sink(escapeJson(text)));
     return sink('"');
   }
   switch (yield* reader.firstOf(['{', '[', '('])) {

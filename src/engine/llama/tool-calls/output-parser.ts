@@ -101,14 +101,14 @@ export class OutputParser {
     const mark = yield* this.#reader.firstOf([open, close]);
     if (mark === open) yield* this.#reasoningUntil([close]);
     // Some models end reasoning that they did not begin.
-    else if (mark === close) this.#parts.endReasoning();
+    else if (mark === close) this.#parts.reasoningMark();
   }
 
   *#reasoningUntil(ends: readonly string[]): Parsing<void> {
     this.#state = 'reasoning';
-    this.#parts.beginReasoning();
+    this.#parts.reasoningMark();
     const end = yield* this.#untilOrEnd(ends, (text) => this.#parts.reasoning(text));
-    if (end !== null) this.#parts.endReasoning();
+    if (end !== null) this.#parts.reasoningMark();
     this.#state = end === null ? 'reasoning' : 'text';
   }
 

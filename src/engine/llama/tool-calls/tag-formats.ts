@@ -6,6 +6,7 @@ import type { CallGrammar } from './call-grammar.ts';
 import type { CallWriter } from './call-writer.ts';
 import type { Parsing, PieceReader } from './piece-reader.ts';
 import type { ToolFormat } from './tool-format.ts';
+import { escapeJson } from '../../../json/values.ts';
 import { parseJson } from './json-call.ts';
 
 /**
@@ -192,7 +193,7 @@ function* rawValue(
   let undecided = mayBeString && types.size === 1 ? null : '';
   if (undecided === null) writer.json('"');
   const sink = (text: string): void => {
-    if (undecided === null) return writer.json(escaped(text));
+    if (undecided === null) return writer.json(escapeJson(text));
     undecided += text;
   };
   for (;;) {
@@ -202,11 +203,6 @@ function* rawValue(
     sink(end);
   }
   writer.json(undecided === null ? '"' : undecidedJson(undecided, types));
-}
-
-/** Encodes text for a JSON string, without the quotes. */
-export function escaped(text: string): string {
-  return JSON.stringify(text).slice(1, -1);
 }
 
 /** Python's names of constants, which some templates render. */

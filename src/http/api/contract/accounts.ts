@@ -17,6 +17,11 @@ export const account = component(
     name: z.string(),
     plan,
     limits: limits.nullable().describe(LIMITS_DESCRIPTION),
+    limits_damaged: z
+      .boolean()
+      .describe(
+        'Whether its own limits in the database cannot be read, so that requests with its keys are refused until they are set again. `limits` is then null.',
+      ),
     status,
     created_at: time,
   }),

@@ -6,7 +6,7 @@ import {
 } from '../../../accounts/ledger/request-json.ts';
 import { IMAGE_FORMATS, REASONING_EFFORTS } from '../../../core/generation.ts';
 import { SAMPLING_LIST, type SamplingJson } from '../../../core/sampling.ts';
-import { COUNTS, type Count, type CountName } from '../../../accounts/ledger/roll-ups.ts';
+import { COUNTS, type Sum, type CountName } from '../../../accounts/ledger/roll-ups.ts';
 import { appliedLimit } from './limits.ts';
 import { component, ownerNames, prefillProgress, recommendedSampling, time, usd } from './schemas.ts';
 
@@ -166,7 +166,7 @@ export const receipt = component(
 
 // `COUNTS` has exactly these names.
 const counts = Object.fromEntries(
-  Object.entries<Count>(COUNTS).map(([name, { description }]) => [name, described(z.int(), description)]),
+  Object.entries<Sum>(COUNTS).map(([name, { description }]) => [name, described(z.int(), description)]),
 ) as Record<CountName, z.ZodType<number, number>>;
 
 /** Usage of an hour, a day or the whole period. */

@@ -14,6 +14,7 @@ import {
   pageOf,
   time,
   timeQuery,
+  wholeNumber,
 } from './schemas.ts';
 
 const refusal = component(
@@ -44,13 +45,7 @@ const refusalQuery = z.strictObject({
     .optional()
     .describe('Default, for operators only: all accounts, and also the requests without a valid key.'),
   key_id: id.optional(),
-  hours: z.coerce
-    .number<number>()
-    .int()
-    .min(1)
-    .max(168)
-    .default(24)
-    .describe('How many hours to look back. Counts are kept for 7 days.'),
+  hours: wholeNumber(1, 168).default(24).describe('How many hours to look back. Counts are kept for 7 days.'),
 });
 
 export const requestOperations = operations({
@@ -68,24 +63,14 @@ export const requestOperations = operations({
         .enum(REQUEST_OUTCOMES)
         .optional()
         .describe('Outcome of the request, as counted in usage. A client that disconnected is not an error.'),
-      status_class: z.coerce
-        .number<number>()
-        .int()
-        .min(2)
-        .max(5)
-        .optional()
-        .describe('First digit of the HTTP status.'),
+      status_class: wholeNumber(2, 5).optional().describe('First digit of the HTTP status.'),
       error_code: filterText
         .optional()
         .describe('Error code, or `client_disconnected` if the client disconnected.'),
       ...timeQuery('requests that started'),
       ...requestFilters,
       ...newestPageQuery,
-      limit: z.coerce
-        .number<number>()
-        .int()
-        .min(1)
-        .max(MAX_REQUESTS_PAGE)
+      limit: wholeNumber(1, MAX_REQUESTS_PAGE)
         .default(DEFAULT_PAGE)
         .describe('Maximum number of elements on a page.'),
     }),

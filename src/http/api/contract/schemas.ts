@@ -67,13 +67,14 @@ export const moment = z.iso
 
 export const usd = z.string().describe('USD, a decimal string.');
 
+/** A whole number in a query. */
+export function wholeNumber(min: number, max: number) {
+  return z.coerce.number<number>().int().min(min).max(max);
+}
+
 function pageQueryOf(cursor: RegExp) {
   return {
-    limit: z.coerce
-      .number<number>()
-      .int()
-      .min(1)
-      .max(MAX_PAGE)
+    limit: wholeNumber(1, MAX_PAGE)
       .optional()
       .describe(`Maximum number of elements on a page. Default: ${DEFAULT_PAGE}.`),
     cursor: pageCursor(cursor),

@@ -4,7 +4,7 @@ import { USAGE_DIMENSIONS } from '../../../accounts/ledger/roll-ups.ts';
 import { usageRow } from './ledger.ts';
 import { statusFields } from './limits.ts';
 import { operations } from './operation.ts';
-import { clientFilter, component, filterText, id, pageCursor, pageOf, time } from './schemas.ts';
+import { clientFilter, component, filterText, id, pageCursor, pageOf, time, wholeNumber } from './schemas.ts';
 
 export const limitStatus = component(
   'LimitStatus',
@@ -27,8 +27,8 @@ export const limitStatus = component(
   }),
 );
 
-/** A comma-separated list of dimensions; the lookahead rejects repeated ones. */
 const DIMENSION = `(?:${USAGE_DIMENSIONS.join('|')})`;
+/** A comma-separated list of dimensions; the lookahead rejects repeated ones. */
 const BY = new RegExp(
   String.raw`^(?!(?:.*,)?([a-z]+),(?:.*,)?\1(?:,|$))(?:${DIMENSION}(?:,${DIMENSION})*)?$`,
 );
@@ -58,11 +58,7 @@ export const usageOperations = operations({
       key_id: id.optional(),
       model: filterText.optional(),
       client: clientFilter,
-      top: z.coerce
-        .number<number>()
-        .int()
-        .min(1)
-        .max(MAX_PAGE)
+      top: wholeNumber(1, MAX_PAGE)
         .optional()
         .describe(
           'Get only this many models, keys, accounts or clients, those with the most tokens. Not with `hour`, `day` or `cursor`.',

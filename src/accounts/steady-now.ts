@@ -1,7 +1,0 @@
-/**
- * Returns the time in Unix milliseconds for deleting old rows, which cannot be restored. Ignores jumps ahead of the wall
- * clock: is at most the time at which this process started, plus the time that it has run.
- */
-export function steadyNow(): number {
-  return Math.min(Date.now(), performance.timeOrigin + performance.now());
-}
