@@ -1,5 +1,7 @@
 /** How the process of an embedded engine is started, by the supervisor and by `sluice engine llama`. */
-import { spawn } from 'node:child_process';
+import { ChildProcess, spawn } from 'node:child_process';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Readable, Writable } from 'node:stream';
 
 /**
@@ -60,6 +62,42 @@ export type StartEngine = (argument: string) => EngineProcess;
 export function startEngineProcess(program: string, argument: string): EngineProcess {
   const { file, args, env } = engineCommand([program, argument]);
   return spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+}
+
+/** A program that is started as an engine (`models[].command`). */
+export interface ProgramOptions {
+  /** The program and its arguments, with `{host}`, `{port}` and `{socket}`. */
+  run: readonly string[];
+  /** Additional environment variables. */
+  env: Readonly<Record<string, string>>;
+}
+
+/** The environment variable with the argument of the guardian. Other users can read arguments, but not variables. */
+export const GUARDIAN_SETTINGS = 'SLUICE_GUARDIAN';
+
+const GUARDIAN = fileURLToPath(new URL(`guardian${extname(import.meta.filename)}`, import.meta.url));
+
+/** Starts a program under its guardian (`guardian.ts`). `argument`: the `ChildSettings<ProgramOptions>`, in JSON. */
+export function startGuardian(argument: string, env: NodeJS.ProcessEnv): EngineProcess {
+  const guardian = spawn(process.execPath, [GUARDIAN], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...env, [GUARDIAN_SETTINGS]: argument },
+    // It leads a process group, so that one signal reaches it, the program and its children.
+    detached: true,
+  });
+  const killGroup = (): boolean => {
+    try {
+      return guardian.pid !== undefined && process.kill(-guardian.pid, 'SIGKILL');
+    } catch {
+      return false; // All of it has exited.
+    }
+  };
+  // Something else may have killed only the guardian.
+  guardian.once('exit', killGroup);
+  return Object.assign(guardian, {
+    kill: (signal: NodeJS.Signals): boolean =>
+      signal === 'SIGKILL' ? killGroup() : ChildProcess.prototype.kill.call(guardian, signal),
+  });
 }
 
 /**
