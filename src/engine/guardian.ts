@@ -11,8 +11,8 @@ import type { ChildSettings } from './child.ts';
 import type { EngineReport } from './engine.ts';
 import { GUARDIAN_SETTINGS, type ProgramOptions } from './engine-process.ts';
 
-/** Time between SIGTERM and SIGKILL, in milliseconds. The service may send SIGKILL earlier. */
-const EXIT_TIMEOUT_MS = 10_000;
+/** Time between SIGTERM and SIGKILL after the service has exited, in milliseconds. A running service sends SIGKILL itself. */
+const EXIT_TIMEOUT_MS = 2000;
 
 /** How long the output of a program is read after it has exited, in milliseconds. Its children may keep it open. */
 const LAST_OUTPUT_MS = 300;
@@ -34,7 +34,12 @@ let isStopping = false;
 
 // The service may have exited. Then standard input closes too.
 for (const stream of [process.stdin, process.stdout, process.stderr]) stream.on('error', () => {});
-process.stdin.on('close', stop).resume();
+process.stdin
+  .on('close', () => {
+    stop();
+    setTimeout(() => signalGroup('SIGKILL'), EXIT_TIMEOUT_MS);
+  })
+  .resume();
 process.on('SIGTERM', stop);
 
 const port = engine.run.some((text) => text.includes('{port}')) ? await freePort() : 0;
@@ -76,14 +81,13 @@ function stop(): void {
   if (isStopping) return;
   isStopping = true;
   signalGroup('SIGTERM');
-  setTimeout(() => signalGroup('SIGKILL'), EXIT_TIMEOUT_MS);
 }
 
 function signalGroup(signal: NodeJS.Signals): void {
   process.kill(-process.pid, signal);
 }
 
-/** A system call would have to bind the port for the program. If another process takes it, the program exits and is started again. */
+/** Returns a port that is free now. If another process takes it meanwhile, the program exits, and its next start gets another. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

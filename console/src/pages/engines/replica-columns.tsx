@@ -183,7 +183,11 @@ function Slots({ replica: { slots, slots_in_use: used } }: { replica: Replica })
 
 /** Returns the location of a replica: the URL of its server, or this machine. */
 export const locationOf = ({ model, name }: Replica): string =>
-  name === `embedded:${model}` ? 'Embedded (this machine)' : name;
+  name === `embedded:${model}`
+    ? 'Embedded (this machine)'
+    : name === `command:${model}`
+      ? 'Program (this machine)'
+      : name;
 
 function Uptime({ replica }: { replica: Replica }) {
   const { restarts } = replica;

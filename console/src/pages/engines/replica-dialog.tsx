@@ -3,6 +3,7 @@ import { act } from '../../api/act.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { confirm } from '../../components/confirm.tsx';
+import { EngineOutput } from '../../components/engine-output.tsx';
 import { DetailList } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
@@ -119,6 +120,7 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Name', value: <span className="font-mono text-xs break-all">{replica.name}</span> },
         ]}
       />
+      <EngineOutput replica={replica} />
     </div>
   );
 }
