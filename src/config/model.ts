@@ -185,9 +185,8 @@ const commandSchema = z
       fail('expected an absolute path, or the name of a program in `PATH`', 0);
     const names = run.map((text) => [...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name));
     for (const [index, found] of names.entries()) {
-      const unknown = found.find((name) => !PLACEHOLDERS.includes(name));
-      if (unknown !== undefined)
-        fail(`expected \`{host}\`, \`{port}\` or \`{socket}\`, got \`{${unknown}}\``, index);
+      if (found.some((name) => !PLACEHOLDERS.includes(name)))
+        fail('expected no placeholders other than `{host}`, `{port}` and `{socket}`', index);
     }
     if (names.flat().includes('port') === names.flat().includes('socket'))
       fail('expected either `{port}` or `{socket}` in an argument: where the program listens');

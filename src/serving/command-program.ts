@@ -17,7 +17,7 @@ interface CommandContext {
   env: NodeJS.ProcessEnv;
   timeouts: ConfigFile['engine'];
   /** Number of starts of the program. */
-  starts(): number;
+  starts: () => number;
   log: Log;
 }
 
