@@ -436,8 +436,7 @@ export const modelSchema = z
       command !== undefined ||
       replicas?.every(({ dialect }) => dialect !== 'sluice') === true,
     {
-      error:
-        "expected no value unless the model has a `command`, or `replicas` that are all other servers: Sluice's engine takes only text",
+      error: "expected no value unless all `replicas` are other servers: Sluice's engine takes only text",
       path: ['images'],
     },
   )

@@ -167,6 +167,11 @@ export class HttpReplicaClient implements ReplicaClient {
     }
   }
 
+  /** Number of requests that the server is processing. */
+  get inFlight(): number {
+    return this.#streams.open.size;
+  }
+
   generate(
     request: GenerationRequest,
     signal: AbortSignal,

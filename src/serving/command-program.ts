@@ -21,8 +21,8 @@ interface CommandContext {
   log: Log;
 }
 
-/** Interval of the checks whether a program is ready, in milliseconds. */
-const READY_MS = 100;
+/** Interval of the checks whether a program is ready, or idle, in milliseconds. */
+const CHECK_MS = 100;
 
 /** Time after which the load of a program is read again that does not report it, in milliseconds. */
 const GAUGES_RETRY_MS = 30_000;
@@ -101,7 +101,7 @@ export class CommandProgram implements OtherModel, EngineWatch {
         const { slots = null } = this.#description;
         return { event: 'ready', description: this.#description, slots, backend: null };
       } catch {
-        await sleep(READY_MS, undefined, { signal });
+        await sleep(CHECK_MS, undefined, { signal });
       }
     }
   }
@@ -121,6 +121,11 @@ export class CommandProgram implements OtherModel, EngineWatch {
   onMemory(memory: Extract<EngineReport, { event: 'memory' }>): void {
     this.#memory = memory;
     this.#maxBytes = Math.max(this.#maxBytes, memory.residentBytes);
+  }
+
+  async untilIdle(maxMs: number): Promise<void> {
+    const endMs = performance.now() + maxMs;
+    while (this.client.inFlight > 0 && performance.now() < endMs) await sleep(CHECK_MS);
   }
 
   async #gauges() {

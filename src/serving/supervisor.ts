@@ -23,6 +23,8 @@ export interface EngineWatch {
   /** Returns its health, or null if it does not respond in time. */
   health(): Promise<EngineHealthBody | null>;
   onMemory(report: Extract<EngineReport, { event: 'memory' }>): void;
+  /** Resolves when no request runs, or after `maxMs`. Engines of Sluice finish their requests themselves after SIGTERM. */
+  untilIdle(maxMs: number): Promise<void>;
 }
 
 export interface SupervisorOptions {
@@ -163,6 +165,11 @@ export class Supervisor implements AsyncDisposable {
     clearInterval(this.#checks);
     this.#state = { state: 'loading', fraction: 0 };
     this.#restarting = setTimeout(() => child.kill('SIGKILL'), RESTART_TIMEOUT_MS);
+    void this.#terminate(child, RESTART_TIMEOUT_MS);
+  }
+
+  async #terminate(child: EngineProcess, graceMs: number): Promise<void> {
+    await this.#options.watch?.untilIdle(graceMs);
     child.kill('SIGTERM');
   }
 
@@ -190,7 +197,7 @@ export class Supervisor implements AsyncDisposable {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       const exited = new Promise((resolve) => child.once('exit', resolve));
-      child.kill('SIGTERM');
+      await this.#terminate(child, graceMs);
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await exited;
       clearTimeout(timer);

@@ -75,10 +75,10 @@ const COUNTED = Array.from({ length: 30 }, (_, index) => ` ${index + 1}`).join('
 test('a program is a replica: it is ready only when its health check is, and gets no secrets', async (t) => {
   const folder = await folderOf(t);
   const gate = join(folder, 'gate');
-  const yaml = `models: [${modelOf(folder, { gate, command: { env: { CANARY: 'set' } } })}]`;
-  await using opened = await openService(yaml, { SLUICE_CANARY: 'secret' });
+  const yaml = `models: [${modelOf(folder, { gate, command: { env: { OWN_CANARY: '' } } })}]`;
+  await using opened = await openService(yaml, { SLUICE_CANARY: '', SERVICE_CANARY: '' });
   await until(() => opened.log().includes('environment: '));
-  assert.match(opened.log(), /environment: set none/);
+  assert.match(opened.log(), /environment: SERVICE_CANARY,OWN_CANARY"/);
   assert.equal(stateOf(opened).state, 'loading');
   writeFileSync(gate, '');
   await until(() => stateOf(opened).state === 'ready');
@@ -218,31 +218,44 @@ test('no process of a program outlives its guardian', async (t) => {
   await until(() => stateOf(service).state === 'ready');
 });
 
-test('a stream continues after its program was killed', async (t) => {
-  const folder = await folderOf(t);
-  await using service = await startService(`models: [${modelOf(folder)}]`);
-  const response = await post(service, '/v1/completions', {
-    model: ID,
-    prompt: 'count',
-    stream: true,
-    max_tokens: 100,
-  });
+/** Streams a response, and calls `onFive` in the middle. Returns its text. */
+async function stream(service: TestService, onFive: () => void): Promise<string> {
+  const request = { model: ID, prompt: 'count', stream: true, max_tokens: 100 };
+  const response = await post(service, '/v1/completions', request);
   assert.ok(response.body);
   let body = '';
   for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
-    if (!body.includes('" 5"') && (body + part).includes('" 5"')) {
-      for (const pid of pidsOf(folder)) process.kill(pid, 'SIGKILL');
-    }
+    if (!body.includes('" 5"') && (body + part).includes('" 5"')) onFive();
     body += part;
   }
+  assert.ok(body.endsWith('data: [DONE]\n\n'), body.slice(-1000));
   const frames = body.split('\n\n').filter((frame) => frame.startsWith('data: {'));
-  const texts = frames.map(
-    (frame) => (JSON.parse(frame.slice(6)) as { choices: { text: string }[] }).choices[0]?.text ?? '',
-  );
-  assert.equal(texts.join(''), COUNTED, body.slice(-1000));
-  assert.ok(body.endsWith('data: [DONE]\n\n'));
+  return frames
+    .map((frame) => (JSON.parse(frame.slice(6)) as { choices?: { text: string }[] }).choices?.[0]?.text ?? '')
+    .join('');
+}
+
+test('a stream continues after its program was killed', async (t) => {
+  const folder = await folderOf(t);
+  await using service = await startService(`models: [${modelOf(folder)}]`);
+  const text = await stream(service, () => {
+    for (const pid of pidsOf(folder)) process.kill(pid, 'SIGKILL');
+  });
+  assert.equal(text, COUNTED);
   assert.equal(replicaOf(service).report().restarts, 1);
 });
+
+for (const stop of ['restart', 'unload'] as const) {
+  test(`a running response ends before its program gets the signal of ${stop}`, async (t) => {
+    const folder = await folderOf(t);
+    // No other replica could continue a response of this dialect.
+    const model = modelOf(folder, { command: { dialect: 'openai' } });
+    await using service = await startService(`models: [${model}]`);
+    const [pid = NaN] = pidsOf(folder);
+    assert.equal(await stream(service, () => void replicaOf(service)[stop]()), COUNTED);
+    await until(() => !isRunning(pid));
+  });
+}
 
 test('the memory gate swaps programs and embedded models, and learns the memory of a program', async (t) => {
   const folder = await folderOf(t);

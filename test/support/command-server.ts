@@ -39,7 +39,11 @@ if (text === 'child') {
 function serve(options: CommandServerOptions): void {
   const { listen, folder, taken, gate, loadingStatus = 503, flood = 0, exit } = options;
   writeFileSync(join(folder, `${process.pid}`), '');
-  console.log(`environment: ${process.env['CANARY'] ?? 'none'} ${process.env['SLUICE_CANARY'] ?? 'none'}`);
+  console.log(
+    `environment: ${Object.keys(process.env)
+      .filter((name) => name.endsWith('CANARY'))
+      .join()}`,
+  );
   if (options.ignoresTerm) process.on('SIGTERM', () => {});
   if (exit) {
     for (const line of exit) console.error(line);
