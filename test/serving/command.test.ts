@@ -24,14 +24,15 @@ const ID = 'test/program';
 
 interface Definition extends Partial<CommandServerOptions> {
   id?: string;
+  contextTokens?: number;
   command?: object;
 }
 
 /** Returns the definition of a model with the program of the tests. */
-function modelOf(folder: string, { id = ID, command, ...options }: Definition = {}): string {
+function modelOf(folder: string, { id = ID, contextTokens, command, ...options }: Definition = {}): string {
   const argument = { listen: '{port}', folder, ...options } satisfies CommandServerOptions;
   const run = [process.execPath, SERVER, JSON.stringify(argument)];
-  return JSON.stringify({ id, command: { run, dialect: 'sglang', model: 'm', ...command } });
+  return JSON.stringify({ id, contextTokens, command: { run, dialect: 'sglang', model: 'm', ...command } });
 }
 
 async function folderOf(t: TestContext): Promise<string> {
@@ -70,14 +71,18 @@ async function complete(service: TestService, prompt = 'count', model = ID): Pro
   return body.choices?.[0]?.text ?? '';
 }
 
+/** Whether the program was asked twice here while it was loading. */
+const isChecked = (service: OpenedService, path: string): boolean =>
+  service.log().split(`loading: ${path}"`).length > 2;
+
 const COUNTED = Array.from({ length: 30 }, (_, index) => ` ${index + 1}`).join('');
 
 test('a program is a replica: it is ready only when its health check is, and gets no secrets', async (t) => {
   const folder = await folderOf(t);
   const gate = join(folder, 'gate');
-  const yaml = `models: [${modelOf(folder, { gate, command: { env: { OWN_CANARY: '' } } })}]`;
+  const yaml = `models: [${modelOf(folder, { gate, contextTokens: 1024, command: { env: { OWN_CANARY: '' } } })}]`;
   await using opened = await openService(yaml, { SLUICE_CANARY: '', SERVICE_CANARY: '' });
-  await until(() => opened.log().includes('environment: '));
+  await until(() => isChecked(opened, '/health'));
   assert.match(opened.log(), /environment: SERVICE_CANARY,OWN_CANARY"/);
   assert.equal(stateOf(opened).state, 'loading');
   writeFileSync(gate, '');
@@ -90,7 +95,7 @@ test('a program is a replica: it is ready only when its health check is, and get
   };
   assert.deepEqual(
     data.map((card) => [card.id, card.context_length]),
-    [[ID, 2048]],
+    [[ID, 1024]],
   );
 });
 
@@ -103,9 +108,14 @@ test('a program on a Unix socket', async (t) => {
 test('readyPath is for a program whose health check responds too early', async (t) => {
   const folder = await folderOf(t);
   const gate = join(folder, 'gate');
-  const model = modelOf(folder, { gate, loadingStatus: 200, command: { readyPath: '/v1/models' } });
+  const model = modelOf(folder, {
+    gate,
+    contextTokens: 1024,
+    loadingStatus: 200,
+    command: { readyPath: '/v1/models' },
+  });
   await using opened = await openService(`models: [${model}]`);
-  await until(() => opened.log().includes('environment: '));
+  await until(() => isChecked(opened, '/v1/models'));
   assert.equal(stateOf(opened).state, 'loading');
   writeFileSync(gate, '');
   await until(() => stateOf(opened).state === 'ready');

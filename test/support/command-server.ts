@@ -39,11 +39,8 @@ if (text === 'child') {
 function serve(options: CommandServerOptions): void {
   const { listen, folder, taken, gate, loadingStatus = 503, flood = 0, exit } = options;
   writeFileSync(join(folder, `${process.pid}`), '');
-  console.log(
-    `environment: ${Object.keys(process.env)
-      .filter((name) => name.endsWith('CANARY'))
-      .join()}`,
-  );
+  const canaries = Object.keys(process.env).filter((name) => name.endsWith('CANARY'));
+  console.log(`environment: ${canaries.join() || 'none'}`);
   if (options.ignoresTerm) process.on('SIGTERM', () => {});
   if (exit) {
     for (const line of exit) console.error(line);
@@ -66,6 +63,7 @@ function serve(options: CommandServerOptions): void {
     let body = '';
     request.setEncoding('utf8').on('data', (part: string) => (body += part));
     request.on('end', () => {
+      if (isLoading()) console.log(`loading: ${request.url}`);
       switch (request.url) {
         case '/health':
           return respond(response, isLoading() ? loadingStatus : 200, {});
