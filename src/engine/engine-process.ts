@@ -75,6 +75,9 @@ export interface ProgramOptions {
 /** The environment variable with the argument of the guardian. Other users can read arguments, but not variables. */
 export const GUARDIAN_SETTINGS = 'SLUICE_GUARDIAN';
 
+/** Instead of SIGKILL, which the guardian could not pass on. */
+export const KILL_SIGNAL = 'SIGUSR2';
+
 const GUARDIAN = fileURLToPath(new URL(`guardian${extname(import.meta.filename)}`, import.meta.url));
 
 /** Starts a program under its guardian (`guardian.ts`). `argument`: the `ChildSettings<ProgramOptions>`, in JSON. */
@@ -85,18 +88,17 @@ export function startGuardian(argument: string, env: NodeJS.ProcessEnv): EngineP
     // It leads a process group, so that one signal reaches it, the program and its children.
     detached: true,
   });
-  const killGroup = (): boolean => {
-    try {
-      return guardian.pid !== undefined && process.kill(-guardian.pid, 'SIGKILL');
-    } catch {
-      return false; // All of it has exited.
-    }
-  };
   // Something else may have killed only the guardian.
-  guardian.once('exit', killGroup);
+  guardian.once('exit', () => {
+    try {
+      if (guardian.pid !== undefined) process.kill(-guardian.pid, 'SIGKILL');
+    } catch {
+      // All of it has exited.
+    }
+  });
   return Object.assign(guardian, {
     kill: (signal: NodeJS.Signals): boolean =>
-      signal === 'SIGKILL' ? killGroup() : ChildProcess.prototype.kill.call(guardian, signal),
+      ChildProcess.prototype.kill.call(guardian, signal === 'SIGKILL' ? KILL_SIGNAL : signal),
   });
 }
 

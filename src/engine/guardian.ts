@@ -9,13 +9,16 @@ import { createServer, type AddressInfo } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { ChildSettings } from './child.ts';
 import type { EngineReport } from './engine.ts';
-import { GUARDIAN_SETTINGS, type ProgramOptions } from './engine-process.ts';
+import { GUARDIAN_SETTINGS, KILL_SIGNAL, type ProgramOptions } from './engine-process.ts';
 
 /** Time between SIGTERM and SIGKILL after the service has exited, in milliseconds. A running service sends SIGKILL itself. */
 const EXIT_TIMEOUT_MS = 2000;
 
 /** How long the output of a program is read after it has exited, in milliseconds. Its children may keep it open. */
 const LAST_OUTPUT_MS = 300;
+
+/** Interval at which processes that were killed are looked for, in milliseconds. */
+const KILL_MS = 20;
 
 /** Bounds of the output: characters of a line, lines per second, and lines in the reason of an exit. */
 const MAX_LINE = 2000;
@@ -37,12 +40,13 @@ for (const stream of [process.stdin, process.stdout, process.stderr]) stream.on(
 process.stdin
   .on('close', () => {
     stop();
-    setTimeout(() => signalGroup('SIGKILL'), EXIT_TIMEOUT_MS);
+    setTimeout(kill, EXIT_TIMEOUT_MS);
   })
   .resume();
-process.on('SIGTERM', stop);
+process.on('SIGTERM', stop).once(KILL_SIGNAL, kill);
 
 const port = engine.run.some((text) => text.includes('{port}')) ? await freePort() : 0;
+if (isStopping) process.exit();
 const values: Record<string, string> = { host: '127.0.0.1', port: `${port}`, socket: socketPath };
 const child = spawn(
   file,
@@ -71,9 +75,24 @@ function report(event: EngineReport, onWritten?: () => void): void {
   process.stdout.write(`${JSON.stringify(event)}\n`, onWritten);
 }
 
-/** Reports why the program ended, and ends this process and the rest of the group. */
+/** Reports why the program ended, and ends the group. */
 function end(reason: string, retry: boolean): void {
-  report({ event: 'failed', reason, retry }, () => signalGroup('SIGKILL'));
+  report({ event: 'failed', reason, retry }, kill);
+}
+
+/** Ends the group. This process exits last, when the memory of the others is free. */
+function kill(): void {
+  if (process.platform !== 'linux') return signalGroup('SIGKILL');
+  const pids = otherMembers();
+  if (pids.length === 0) process.exit();
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      continue; // It has exited.
+    }
+  }
+  setTimeout(kill, KILL_MS);
 }
 
 function stop(): void {
@@ -120,17 +139,13 @@ function countLines(): void {
   linesLeft = MAX_LINES;
 }
 
-/** Reports the memory of the program and its children. Only Linux has `/proc`. */
+/** Reports the memory of the program and its children. */
 function measure(): void {
   if (process.platform !== 'linux') return;
   let residentBytes = 0;
   let anonymousBytes = 0;
-  for (const pid of readdirSync('/proc')) {
-    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
+  for (const pid of otherMembers()) {
     try {
-      // The name of the program, in parentheses, may have spaces.
-      const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ');
-      if (Number(fields?.[2]) !== process.pid) continue;
       const status = readFileSync(`/proc/${pid}/status`, 'utf8');
       const bytes = (name: string) =>
         1024 * Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
@@ -141,4 +156,21 @@ function measure(): void {
     }
   }
   report({ event: 'memory', residentBytes, anonymousBytes });
+}
+
+/** Returns the IDs of the running processes of the group, without this one. Only Linux has `/proc`. */
+function otherMembers(): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => {
+      if (!(pid > 0) || pid === process.pid) return false;
+      try {
+        // The name of the program, in parentheses, may have spaces.
+        const [state, , group] =
+          readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.split(' ') ?? [];
+        return Number(group) === process.pid && state !== 'Z';
+      } catch {
+        return false;
+      }
+    });
 }

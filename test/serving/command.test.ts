@@ -278,6 +278,8 @@ test('the memory gate swaps programs and embedded models, and learns the memory 
   await using service = await startService(
     `models: [${models.join(', ')}]\nengine: {maxMemoryBytes: 1000000000, minStayMs: 0}`,
   );
+  const settled = ['test/a', 'test/b', MODEL, 'test/learned'];
+  await until(() => settled.every((id) => ['ready', 'idle'].includes(stateOf(service, id).state)));
   for (const id of ['test/b', 'test/a', 'test/b'])
     assert.equal(await complete(service, 'count', id), COUNTED);
   assert.deepEqual(
