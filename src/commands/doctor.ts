@@ -10,6 +10,7 @@ import type { Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { homeOf } from '../config/home.ts';
 import { loadConfig } from '../config/load.ts';
+import type { CommandConfig } from '../config/model.ts';
 import type { Config, EngineConfig, ModelConfig } from '../config/schema.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { packagesOf } from '../engine/llama/native/backend.ts';
@@ -228,8 +229,36 @@ export async function checkModels(config: Config): Promise<Finding[]> {
   return findings.flat();
 }
 
-async function checkModel({ id, engine }: ModelConfig, store: ModelStore): Promise<Finding[]> {
+/** How long a program may take to print its version, in milliseconds. One that imports much may need longer. */
+const VERSION_MS = 10_000;
+
+/** Checks that the program of a model exists and runs, by asking for its version. */
+export async function checkProgram(
+  id: string,
+  { run: [program = ''], env }: CommandConfig,
+): Promise<Finding> {
   const subject = 'model';
+  const options = { timeout: VERSION_MS, env: { ...process.env, ...env } };
+  const why = await promisify(execFile)(program, ['--version'], options).then(
+    () => null,
+    ({ code, stderr }: { code?: unknown; stderr: string }) => {
+      if (code === 'ENOENT') return 'does not exist';
+      if (code === 'EACCES') return 'may not be executed';
+      // The system found no library that it needs. Other codes mean that it has no such option.
+      return code === 127 ? `does not run: ${stderr.trim()}` : null;
+    },
+  );
+  if (why === null) return good(subject, `${id}: started with ${program}`);
+  return fault(
+    subject,
+    `${id}: ${program} ${why}`,
+    'Install the program, or correct `command` of the model.',
+  );
+}
+
+async function checkModel({ id, engine, command }: ModelConfig, store: ModelStore): Promise<Finding[]> {
+  const subject = 'model';
+  if (command) return [await checkProgram(id, command)];
   if (engine === undefined) return [good(subject, `${id}: served by replicas`)];
   try {
     const file = await store.resolve(id, engine.file);

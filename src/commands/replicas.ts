@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { drainReplica, listDrainedReplicas, resumeReplica } from '../accounts/drained-replicas.ts';
 import { loadConfig } from '../config/load.ts';
-import { namedReplicas, embeddedName } from '../config/model.ts';
+import { localName, namedReplicas } from '../config/model.ts';
 import type { Database } from '../database/database.ts';
 import { ServiceError } from '../core/errors.ts';
 import { iso } from '../http/api/json.ts';
@@ -51,7 +51,7 @@ async function everyReplica(database: Database): Promise<ListedReplica[]> {
   const added = stored.filter(({ config: { id } }) => !configured.some((model) => model.id === id));
   return [...configured, ...added.map((model) => model.config)].flatMap((model): ListedReplica[] =>
     model.replicas === undefined
-      ? [{ model: model.id, name: embeddedName(model.id), server: embeddedName(model.id) }]
+      ? [{ model: model.id, name: localName(model), server: localName(model) }]
       : namedReplicas(model).map(({ name, url }) => ({ model: model.id, name, server: url })),
   );
 }

@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path';
 import { z } from 'zod';
 import { DIALECTS } from '../core/generation.ts';
 import { RECOMMENDED_LIST, type RecommendedSampling } from '../core/sampling.ts';
@@ -58,6 +59,43 @@ const headerValue = z.string(VALUE_EXPECTED).regex(HEADER_VALUE, VALUE_EXPECTED)
 /** Has room for the default name: the ID of a model (at most 200 characters), `#` and a number. */
 const NAME = /^[\w./:#@-]{1,220}$/;
 
+/** What a server needs, whoever has started it. */
+const serverFields = {
+  model: z.string().min(1).optional().describe('Model name on the replica. Default: the `id` of the model.'),
+  reasoningField: z
+    .enum(['reasoning', 'reasoning_content'])
+    .optional()
+    .describe(
+      'For `openai`: the field in which the reasoning of earlier turns is sent back. Default: it is not sent.',
+    ),
+  sharedPrefixCache: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether accounts may share the prefix cache of a server that cannot separate it by account. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
+    ),
+  maxInFlight: whole(1, 100_000)
+    .optional()
+    .describe(
+      'Maximum number of choices that this instance requests from the server at a time; additional requests wait in the queue. Default: the number of slots that the server reports (`sluice`, `llama-server`), a limit learned from its number of waiting requests (`vllm`, `sglang`), or unlimited.',
+    ),
+  exactCounts: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether to always request a stream from the replica, so that tokens are counted exactly if the client disconnects. Uses more CPU per token. False: tokens are estimated if the client disconnects from a request that is not streamed.',
+    ),
+};
+
+const REASONING_FIELD = {
+  error: 'expected no value unless `dialect` is `openai`',
+  path: ['reasoningField'],
+};
+
+function isForOpenai(server: { dialect: string; reasoningField?: string | undefined }): boolean {
+  return server.dialect === 'openai' || server.reasoningField === undefined;
+}
+
 const replicaSchema = z
   .strictObject({
     url: serverUrl.describe(
@@ -90,39 +128,9 @@ const replicaSchema = z
       .describe(
         'Additional headers with secret values: the name of an environment variable for each header.',
       ),
-    model: z
-      .string()
-      .min(1)
-      .optional()
-      .describe('Model name on the replica. Default: the `id` of the model.'),
-    reasoningField: z
-      .enum(['reasoning', 'reasoning_content'])
-      .optional()
-      .describe(
-        'For `openai`: the field in which the reasoning of earlier turns is sent back. Default: it is not sent.',
-      ),
-    sharedPrefixCache: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Whether accounts may share the prefix cache of a server that cannot separate it by account. False disables the cache on llama-server; for `tgi` and `openai`, Sluice only logs a warning.',
-      ),
-    maxInFlight: whole(1, 100_000)
-      .optional()
-      .describe(
-        'Maximum number of choices that this instance requests from the server at a time; additional requests wait in the queue. Default: the number of slots that the server reports (`sluice`, `llama-server`), a limit learned from its number of waiting requests (`vllm`, `sglang`), or unlimited.',
-      ),
-    exactCounts: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Whether to always request a stream from the replica, so that tokens are counted exactly if the client disconnects. Uses more CPU per token. False: tokens are estimated if the client disconnects from a request that is not streamed.',
-      ),
+    ...serverFields,
   })
-  .refine(({ dialect, reasoningField }) => dialect === 'openai' || reasoningField === undefined, {
-    error: 'expected no value unless `dialect` is `openai`',
-    path: ['reasoningField'],
-  })
+  .refine(isForOpenai, REASONING_FIELD)
   .superRefine((replica, context) => {
     const known = new Set<string>();
     for (const field of ['headers', 'headersEnv'] as const) {
@@ -135,6 +143,60 @@ const replicaSchema = z
         known.add(name);
       }
     }
+  });
+
+const PLACEHOLDERS = ['host', 'port', 'socket'];
+
+/** A template may have names in double braces. */
+const PLACEHOLDER = /(?<!\{)\{([a-z]+)\}(?!\})/gi;
+
+const commandSchema = z
+  .strictObject({
+    run: z
+      .array(z.string())
+      .min(1)
+      .describe(
+        'The program and its arguments, which no shell reads. `{host}` is 127.0.0.1, `{port}` a free port; `{socket}` is the path of a Unix socket, for programs that listen on one.',
+      ),
+    dialect: z
+      .enum(['llama-server', 'vllm', 'sglang', 'openai'])
+      .describe('Server software: `vllm`, `sglang` or `llama-server`; `openai` for any other program.'),
+    memoryBytes: z
+      .int()
+      .min(0)
+      .optional()
+      .describe(
+        'Memory of this machine that the program needs, in bytes; 0: it is not counted, as for a program that uses only a GPU. Default: the most that it was seen to use since the service started (Linux), and not counted until then.',
+      ),
+    env: z
+      .record(variableName, z.string())
+      .optional()
+      .describe(
+        'Environment variables, in addition to those of the service. The program does not get the variables of Sluice (`SLUICE_…`) and of keys that the configuration names.',
+      ),
+    readyPath: z
+      .string()
+      .regex(/^\/[\x21-\x7e]*$/, 'expected a path that begins with `/`')
+      .optional()
+      .describe(
+        'Path that responds with 200 only when the program can take requests. Default: `/health`, or `/v1/models` for `openai`.',
+      ),
+    ...serverFields,
+  })
+  .refine(isForOpenai, REASONING_FIELD)
+  .superRefine(({ run }, context) => {
+    const fail = (message: string, ...path: number[]) =>
+      context.addIssue({ code: 'custom', message, path: ['run', ...path] });
+    const [program = ''] = run;
+    if (program === '' || (program.includes('/') && !isAbsolute(program)))
+      fail('expected an absolute path, or the name of a program in `PATH`', 0);
+    const names = run.map((text) => [...text.matchAll(PLACEHOLDER)].map(([, name = '']) => name));
+    for (const [index, found] of names.entries()) {
+      if (found.some((name) => !PLACEHOLDERS.includes(name)))
+        fail('expected no placeholders other than `{host}`, `{port}` and `{socket}`', index);
+    }
+    if (names.flat().includes('port') === names.flat().includes('socket'))
+      fail('expected either `{port}` or `{socket}` in an argument: where the program listens');
   });
 
 /** Returns what is expected instead of this header, or null if it can be sent. */
@@ -271,6 +333,11 @@ export const modelSchema = z
       .min(1)
       .optional()
       .describe('Servers that run this model, instead of the embedded engine.'),
+    command: commandSchema
+      .optional()
+      .describe(
+        'A program that the service starts to run this model, instead of the embedded engine. Only the configuration file can have it.',
+      ),
     pricing: z
       .strictObject({
         prompt: decimal.default('0'),
@@ -343,13 +410,19 @@ export const modelSchema = z
     error: 'expected either `engine` or `replicas`, not both',
     path: ['replicas'],
   })
+  .refine(({ command, engine: own, replicas }) => command === undefined || (own ?? replicas) === undefined, {
+    error: 'expected no value for a model with `engine` or `replicas`',
+    path: ['command'],
+  })
   .refine(({ keep, replicas }) => !keep || replicas === undefined, {
     error: 'expected no value for a model with `replicas`: it is not in the memory of this service',
     path: ['keep'],
   })
   .refine(
-    ({ images, replicas }) =>
-      images === undefined || replicas?.every(({ dialect }) => dialect !== 'sluice') === true,
+    ({ images, replicas, command }) =>
+      images === undefined ||
+      command !== undefined ||
+      replicas?.every(({ dialect }) => dialect !== 'sluice') === true,
     {
       error: "expected no value unless all `replicas` are other servers: Sluice's engine takes only text",
       path: ['images'],
@@ -362,12 +435,14 @@ export const modelSchema = z
       path: ['replicas'],
     },
   )
-  // A model with neither `engine` nor `replicas` is a catalog model that runs on the embedded engine.
+  // A model with none of `engine`, `replicas` and `command` is a catalog model that runs on the embedded engine.
   .transform((value) =>
-    value.engine === undefined && value.replicas === undefined
+    (value.engine ?? value.replicas ?? value.command) === undefined
       ? { ...value, engine: engine.parse({}) }
       : value,
   );
+
+export type CommandConfig = z.output<typeof commandSchema>;
 
 export type ReplicaConfig = z.output<typeof replicaSchema>;
 
@@ -383,7 +458,9 @@ export function namedReplicas(model: {
   return replicas.map((replica, index) => ({ ...replica, name: replica.name ?? `${id}#${index}` }));
 }
 
-export const embeddedName = (model: string): string => `embedded:${model}`;
+/** Returns the name of the only replica of a model that runs on this machine. */
+export const localName = ({ id, command }: { id: string; command?: object | undefined }): string =>
+  `${command ? 'command' : 'embedded'}:${id}`;
 
 /** Returns a default name that is greater than those of `replicas`. */
 export function nextReplicaName(id: string, replicas: readonly NamedReplica[]): string {

@@ -1,5 +1,7 @@
 /** How the process of an embedded engine is started, by the supervisor and by `sluice engine llama`. */
-import { spawn } from 'node:child_process';
+import { ChildProcess, spawn } from 'node:child_process';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Readable, Writable } from 'node:stream';
 
 /**
@@ -54,6 +56,44 @@ export type StartEngine = (argument: string) => EngineProcess;
 export function startEngineProcess(program: string, argument: string): EngineProcess {
   const { file, args, env } = engineCommand([program, argument]);
   return spawn(file, args, { stdio: ['pipe', 'pipe', 'pipe'], env });
+}
+
+/** A program that is started as an engine (`models[].command`). */
+export interface ProgramOptions {
+  /** The program and its arguments, with `{host}`, `{port}` and `{socket}`. */
+  run: readonly string[];
+  /** Additional environment variables. */
+  env: Readonly<Record<string, string>>;
+}
+
+/** The environment variable with the argument of the guardian. Other users can read arguments, but not variables. */
+export const GUARDIAN_SETTINGS = 'SLUICE_GUARDIAN';
+
+/** Instead of SIGKILL, which the guardian could not pass on. */
+export const KILL_SIGNAL = 'SIGUSR2';
+
+const GUARDIAN = fileURLToPath(new URL(`guardian${extname(import.meta.filename)}`, import.meta.url));
+
+/** Starts a program under its guardian (`guardian.ts`). `argument`: the `ChildSettings<ProgramOptions>`, in JSON. */
+export function startGuardian(argument: string, env: NodeJS.ProcessEnv): EngineProcess {
+  const guardian = spawn(process.execPath, [GUARDIAN], {
+    stdio: ['pipe', 'pipe', 'pipe'],
+    env: { ...env, [GUARDIAN_SETTINGS]: argument },
+    // It leads a process group, so that one signal reaches it, the program and its children.
+    detached: true,
+  });
+  // Something else may have killed only the guardian.
+  guardian.once('exit', () => {
+    try {
+      if (guardian.pid !== undefined) process.kill(-guardian.pid, 'SIGKILL');
+    } catch {
+      // All of it has exited.
+    }
+  });
+  return Object.assign(guardian, {
+    kill: (signal: NodeJS.Signals): boolean =>
+      ChildProcess.prototype.kill.call(guardian, signal === 'SIGKILL' ? KILL_SIGNAL : signal),
+  });
 }
 
 /**

@@ -101,10 +101,21 @@ export interface EngineHealthBody extends EngineHealth {
   memoryBytes: number;
 }
 
+/** Loaded, warmed up, and listening. */
+export interface ReadyReport {
+  event: 'ready';
+  description: ModelDescription;
+  slots: number | null;
+  backend: string | null;
+}
+
 /** A line that an engine process writes to standard output for its supervisor, in JSON. Its log goes to standard error. */
 export type EngineReport =
   | { event: 'loading'; fraction: number }
-  /** Loaded, warmed up, and listening. */
-  | { event: 'ready'; description: ModelDescription; slots: number; backend: string }
+  | ReadyReport
+  /** A program was started (`guardian.ts`). It is not ready yet. `port`: 0 if it listens on its socket. */
+  | { event: 'started'; port: number }
+  /** Memory of a program and its children; `anonymousBytes`: without files that are mapped, such as the model. */
+  | { event: 'memory'; residentBytes: number; anonymousBytes: number }
   /** The process exits after this line. `retry`: whether a restart could help. */
   | { event: 'failed'; reason: string; retry: boolean };

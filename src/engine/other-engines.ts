@@ -9,7 +9,7 @@ import type { ModelDescription } from './engine.ts';
 /** A model of another engine. It has no file. */
 export interface OtherModel {
   /** Describes it before it is loaded. */
-  description: ModelDescription & { contextTokens: number };
+  description: ModelDescription;
   /** Memory that its engine needs, in bytes; 0: unknown. */
   memoryBytes: number;
   /** The `engine` of the engine's `ChildSettings`. */

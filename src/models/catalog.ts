@@ -56,12 +56,12 @@ export function findModel(id: string): CatalogModel | null {
 }
 
 /**
- * Adds the catalog's information about a model to its configuration. For models with replicas, `tools` and `reasoning`
- * are not taken from the catalog, because they also depend on how the replica's server was started.
+ * Adds the catalog's information about a model to its configuration. For models on other servers, `tools` and
+ * `reasoning` are not taken from the catalog, because they also depend on how the server was started.
  */
 export function withCatalog(model: ModelConfig): ModelConfig {
   const listed = findModel(model.id);
-  const capabilities = model.replicas ? null : listed;
+  const capabilities = (model.replicas ?? model.command) ? null : listed;
   return {
     ...model,
     recommendedSampling: model.recommendedSampling ?? listed?.sampling,

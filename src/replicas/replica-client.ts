@@ -39,7 +39,7 @@ import {
   readEngineHealth,
 } from '../engine/engine-protocol.ts';
 import { readGauges, type Gauges } from './replica-report.ts';
-import { ReplicaConnections } from './replica-connections.ts';
+import { connectAt, ReplicaConnections } from './replica-connections.ts';
 import { hasLargeBody, ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
 
 export interface ReplicaOptions {
@@ -50,6 +50,10 @@ export interface ReplicaOptions {
   url: string;
   /** Unix socket of an engine process of this service, to connect to instead of the URL's host. */
   socketPath?: string;
+  /** The port of the URL's host, if it can change. */
+  port?: () => number;
+  /** Path that responds with 200 when the server is healthy. Default: the health check of the dialect. */
+  readyPath?: string | undefined;
   /** For embedded engines: returns how many times the engine's process was started. */
   starts?: () => number;
   apiKey?: Secret;
@@ -128,11 +132,13 @@ export class HttpReplicaClient implements ReplicaClient {
     for (const [header, value] of headers ?? []) {
       this.#headers.push(header, typeof value === 'string' ? value : value.reveal());
     }
+    const { port, connectMs: connectTimeout = traits.healthCheck.timeoutMs } = options;
     this.#connections = new ReplicaConnections(
       this.#address.origin,
       {
         socketPath: options.socketPath,
-        connectTimeout: options.connectMs ?? traits.healthCheck.timeoutMs,
+        connectTimeout,
+        ...(port && { connect: connectAt(port, connectTimeout) }),
         // One connection per request: a stream can occupy it for minutes.
         connections: null,
         pipelining: 1,
@@ -169,6 +175,11 @@ export class HttpReplicaClient implements ReplicaClient {
         },
       );
     }
+  }
+
+  /** Number of requests that the server is processing. */
+  get inFlight(): number {
+    return this.#streams.open.size;
   }
 
   generate(
@@ -290,8 +301,9 @@ export class HttpReplicaClient implements ReplicaClient {
   }
 
   async health(signal: AbortSignal): Promise<ReplicaHealth> {
-    const { path } = this.#streams.traits.healthCheck;
-    if (path === '/v1/models') return await this.#checkModels(path, signal);
+    const { readyPath } = this.#options;
+    const path = readyPath ?? this.#streams.traits.healthCheck.path;
+    if (path === '/v1/models' && readyPath === undefined) return await this.#checkModels(path, signal);
     const { status, body } = await this.#fetchObject(path, signal);
     // A server that limits the rate of requests is healthy.
     if (status === 429) return UNKNOWN_HEALTH;

@@ -1,4 +1,4 @@
-import { Client, Pool, ProxyAgent, type Dispatcher } from 'undici';
+import { buildConnector, Client, Pool, ProxyAgent, type Dispatcher } from 'undici';
 
 /** The handler of a request, which is called with whether earlier requests have used its connection. */
 export interface ConnectionUser extends Dispatcher.DispatchHandler {
@@ -60,6 +60,12 @@ export class ReplicaConnections {
   async destroy(reason: Error): Promise<void> {
     await Promise.all([this.#reusing.destroy(reason), this.#new.destroy(reason)]);
   }
+}
+
+/** Connects to a port that may change. */
+export function connectAt(port: () => number, timeout: number): buildConnector.connector {
+  const connect = buildConnector({ timeout });
+  return (options, callback) => connect({ ...options, port: `${port()}` }, callback);
 }
 
 class ReusedConnection extends Client {

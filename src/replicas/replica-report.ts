@@ -13,6 +13,8 @@ export interface ReplicaReport {
   startedAt: number | null;
   /** The hardware that an embedded engine uses. */
   backend: string | null;
+  /** The last lines that an embedded engine's process wrote, without those of Sluice's own log. */
+  output: readonly string[];
 }
 
 export const EMPTY_REPORT: ReplicaReport = {
@@ -22,6 +24,7 @@ export const EMPTY_REPORT: ReplicaReport = {
   lastCrash: null,
   startedAt: null,
   backend: null,
+  output: [],
 };
 
 /** Approximate period over which speed is measured, in milliseconds. */

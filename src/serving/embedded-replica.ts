@@ -5,19 +5,22 @@ import type { Log, LogLevel } from '../support/log.ts';
 import type { OnProgress } from '../models/progress.ts';
 import type { ChildSettings } from '../engine/child.ts';
 import { otherModel, type OtherModel } from '../engine/other-engines.ts';
-import { embeddedName } from '../config/model.ts';
+import { localName } from '../config/model.ts';
 import { HttpReplicaClient } from '../replicas/replica-client.ts';
 import type { EngineState, MemoryShortage, ReplicaCapacity, ReplicaClient } from '../replicas/replica.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import type { LlamaOptions } from '../engine/llama/load-model.ts';
 import { deleteAbandoned, type StoreSettings } from '../engine/llama/conversations/store-directory.ts';
 import { EMPTY_REPORT, type ReplicaReport } from '../replicas/replica-report.ts';
+import type { CommandProgram } from './command-program.ts';
 import { Supervisor } from './supervisor.ts';
 import { messageOf } from '../support/thrown.ts';
 
 export interface EmbeddedOptions {
   modelId: string;
   engine: EngineConfig;
+  /** Creates what runs the model instead of the embedded engine. `starts`: returns the number of starts. */
+  createProgram?: ((starts: () => number) => CommandProgram) | undefined;
   /** The Unix socket that the engine creates. */
   socketPath: string;
   /** `limits.choices` of the configuration. */
@@ -96,6 +99,8 @@ export function conversationSettings(
 /** A replica in a child process: downloads the model's file, then starts and supervises its engine. */
 export class EmbeddedReplica implements AsyncDisposable {
   readonly client: ReplicaClient;
+  /** Null: the embedded engine runs the model. */
+  readonly program: CommandProgram | null;
   /**
    * Modification time of the model's file, in Unix seconds. Until the file is downloaded, the time when this object was
    * created.
@@ -127,19 +132,27 @@ export class EmbeddedReplica implements AsyncDisposable {
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.#engineConfig = options.engine;
-    this.client = new HttpReplicaClient({
-      name: embeddedName(options.modelId),
-      dialect: 'sluice',
-      url: 'http://engine',
-      socketPath: options.socketPath,
-      starts: () => this.#earlierStarts + (this.#supervisor?.starts ?? 0),
-      model: options.modelId,
-      sharedPrefixCache: false,
-      firstByteMs: options.timeouts.firstByteMs,
-      responseMs: options.timeouts.responseMs,
-      silenceMs: options.timeouts.silenceMs,
-      log: options.log,
-    });
+    const starts = () => this.#earlierStarts + (this.#supervisor?.starts ?? 0);
+    this.program = options.createProgram?.(starts) ?? null;
+    this.client =
+      this.program?.client ??
+      new HttpReplicaClient({
+        name: localName({ id: options.modelId }),
+        dialect: 'sluice',
+        url: 'http://engine',
+        socketPath: options.socketPath,
+        starts,
+        model: options.modelId,
+        sharedPrefixCache: false,
+        firstByteMs: options.timeouts.firstByteMs,
+        responseMs: options.timeouts.responseMs,
+        silenceMs: options.timeouts.silenceMs,
+        log: options.log,
+      });
+  }
+
+  get maxInFlight(): number | undefined {
+    return this.program?.maxInFlight;
   }
 
   state(): EngineState {
@@ -156,7 +169,8 @@ export class EmbeddedReplica implements AsyncDisposable {
 
   /** Memory that was planned for the engine until it exits, in bytes; 0: unknown, or there is no engine. */
   get reservedBytes(): number {
-    return this.#reservedBytes;
+    // The memory of a program may only be known when it runs.
+    return Math.max(this.#reservedBytes, (this.#supervisor && this.program?.memoryBytes) ?? 0);
   }
 
   /** Whether the engine is exiting, and its memory is not free yet. */
@@ -239,6 +253,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     const starting = this.#starting;
     this.#stop.abort(new Error('the model was unloaded'));
     this.#earlierStarts += supervisor?.starts ?? 0;
+    this.#reservedBytes = this.reservedBytes;
     this.#supervisor = null;
     this.#idleDescription = null;
     this.#onDemand = false;
@@ -272,7 +287,7 @@ export class EmbeddedReplica implements AsyncDisposable {
   async #run(signal: AbortSignal): Promise<void> {
     await this.#exited;
     const { modelId, socketPath, maxChoices, logLevel, timeouts, log } = this.#options;
-    const other = otherModel(this.#engineConfig);
+    const other = this.program ?? otherModel(this.#engineConfig);
     const options = other?.options ?? (await this.#llamaOptions(signal));
     if (signal.aborted) return;
     using grant = await this.#options.reserve({
@@ -298,6 +313,7 @@ export class EmbeddedReplica implements AsyncDisposable {
       name: modelId,
       program: other?.program ?? join(import.meta.dirname, `../engine/llama/main${EXTENSION}`),
       argument: argument satisfies ChildSettings<LlamaOptions | OtherModel['options']>,
+      watch: this.program ?? undefined,
       stallMs: timeouts.stallMs,
       loadStallMs: timeouts.loadStallMs,
       cleanUp: () => deleteAbandoned(this.#conversations),

@@ -33,17 +33,17 @@ export interface Footprint {
 /** Context below which a model is loaded only if there cannot be more memory for it, in tokens. */
 const USEFUL_TOKENS = 4096;
 
-/** Returns the footprint of a model; null if it is unknown before the download. */
+/** Returns the footprint of a model; null if it is unknown before the download. `other`: see `describeModel`. */
 export async function footprintOf(
   id: string,
   engine: EngineConfig,
   store: ModelStore,
+  other = otherModel(engine),
 ): Promise<Footprint | null> {
-  const other = otherModel(engine);
   if (other !== null) {
     const { memoryBytes: bytes, description } = other;
     if (bytes === 0) return null;
-    const planned = () => ({ bytes, contextTokens: description.contextTokens });
+    const planned = () => ({ bytes, contextTokens: description.contextTokens ?? 0 });
     return { minBytes: bytes, usefulBytes: bytes, explanation: '', inMachineMemory: true, planned };
   }
   const local = await store.resolve(id, engine.file).catch(() => null);
@@ -82,15 +82,15 @@ export async function footprintOf(
 
 /**
  * Describes a model that has not been loaded yet; null if its file cannot be read. What its chat template supports is
- * known only when it is loaded.
+ * known only when it is loaded. `other`: the model, if another engine runs it.
  */
 export async function describeModel(
   id: string,
   engine: EngineConfig,
   store: ModelStore,
   contextTokens: number,
+  other = otherModel(engine),
 ): Promise<ModelDescription | null> {
-  const other = otherModel(engine);
   if (other !== null) return other.description;
   const local = await store.resolve(id, engine.file).catch(() => null);
   const info = local === null ? null : await readGguf(local).catch(() => null);

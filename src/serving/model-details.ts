@@ -20,7 +20,7 @@ export interface ModelOrigin {
 
 /** Details of a model for operators, in addition to its state. */
 export interface ModelDetails {
-  /** `engine.file`, or the ID in the catalog; null for models on other servers. */
+  /** `engine.file`, the program, or the ID in the catalog; null for models on other servers. */
   source: string | null;
   /** Other names in the configuration. */
   aliases: readonly string[];
@@ -47,9 +47,9 @@ export function knownModality(config: ModelConfig): string | null {
   return listed?.embedding ? modalityOf(listed.embedding) : null;
 }
 
-/** Returns the source of the file of an embedded model: `engine.file`, or its ID in the catalog. */
-export function sourceOf({ id, engine }: ModelConfig): string {
-  return engine?.file ?? id;
+/** Returns the source of the file of an embedded model: `engine.file`, or its ID in the catalog. Without a file: the program. */
+export function sourceOf({ id, engine, command }: ModelConfig): string {
+  return command?.run[0] ?? engine?.file ?? id;
 }
 
 interface FileDetails {
@@ -74,10 +74,11 @@ export class ModelDetailsReader {
     const { config } = entry;
     const embedded = entry.kind === 'embedded' ? entry : null;
     const source = sourceOf(config);
-    const file = embedded && (await this.#file(embedded, source));
+    const hasFile =
+      embedded !== null && config.command === undefined && otherModel(config.engine ?? {}) === null;
+    const file = hasFile ? await this.#file(embedded, source) : null;
     const listed = findModel(source);
     const listedBytes = listed && (listed.sizeBytes ?? Math.round(listed.sizeGb * 1e9));
-    const hasFile = embedded !== null && otherModel(config.engine ?? {}) === null;
     return {
       source: embedded && source,
       aliases,

@@ -6,6 +6,8 @@ import type { TokenPrice } from '../accounts/ledger/cost.ts';
 import { type Config, type ModelConfig } from '../config/schema.ts';
 import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
 import type { ModelDescription } from '../engine/engine.ts';
+import type { OtherModel } from '../engine/other-engines.ts';
+import { CommandProgram } from './command-program.ts';
 import { EmbeddedReplica, type LoadCause } from './embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../replicas/remote-replica.ts';
 import { EMPTY_REPORT } from '../replicas/replica-report.ts';
@@ -38,7 +40,7 @@ export interface EntryContext {
 /** A served model with its replicas. */
 export type ModelEntry = EmbeddedEntry | RemoteEntry | FaultyEntry;
 
-/** A model on an engine of this service. */
+/** A model on an engine of this service, or in a program that it starts. */
 export class EmbeddedEntry implements GateModel {
   readonly kind = 'embedded';
   readonly replica: EmbeddedReplica;
@@ -53,10 +55,24 @@ export class EmbeddedEntry implements GateModel {
     this.#context = context;
     this.#config = withCatalog(config);
     const engine = engineOf(this.#config);
+    const socketPath = join(sockets, `${process.pid}-${name}.sock`);
+    const { command } = config;
     this.replica = new EmbeddedReplica({
       modelId: config.id,
       engine,
-      socketPath: join(sockets, `${process.pid}-${name}.sock`),
+      createProgram:
+        command &&
+        ((starts) => {
+          const env = withoutSecrets(context);
+          return new CommandProgram(config, command, {
+            socketPath,
+            env,
+            timeouts: settings.engine,
+            starts,
+            log,
+          });
+        }),
+      socketPath,
       maxChoices: settings.limits.choices,
       timeouts: settings.engine,
       logLevel: settings.logLevel,
@@ -103,8 +119,8 @@ export class EmbeddedEntry implements GateModel {
   }
 
   get usedBytes(): number {
-    const { pid } = this.replica;
-    const used = pid === null ? 0 : anonymousBytes(pid);
+    const { pid, program } = this.replica;
+    const used = pid === null ? 0 : program ? program.usedBytes : anonymousBytes(pid);
     return used ?? this.replica.report().health?.memoryBytes ?? 0;
   }
 
@@ -118,11 +134,15 @@ export class EmbeddedEntry implements GateModel {
     const footprint = await this.footprint();
     if (footprint === null) return null;
     const { contextTokens } = footprint.planned(gate.possibleBytes(footprint, this));
-    return await describeModel(this.id, engineOf(this.#config), store, contextTokens);
+    return await describeModel(this.id, engineOf(this.#config), store, contextTokens, this.#other);
   }
 
   async footprint(): Promise<Footprint | null> {
-    return await footprintOf(this.id, engineOf(this.#config), this.#context.store);
+    return await footprintOf(this.id, engineOf(this.#config), this.#context.store, this.#other);
+  }
+
+  get #other(): OtherModel | undefined {
+    return this.replica.program ?? undefined;
   }
 
   async sleep(): Promise<void> {
@@ -175,7 +195,11 @@ export class EmbeddedEntry implements GateModel {
 
   #offer() {
     const card = cardSource(this.#config, [this.replica], () => this.replica.created);
-    return { price: priceOf(this.#config), card: () => (this.replica.description ? card() : null) };
+    return {
+      price: priceOf(this.#config),
+      card: () => (this.replica.description ? card() : null),
+      images: () => imageLimits(this.#config, [this.replica]),
+    };
   }
 }
 
@@ -346,6 +370,12 @@ async function untilIdle(replicas: readonly RoutedReplica[], maxMs: number): Pro
   while (replicas.some(({ inFlight }) => inFlight > 0) && performance.now() < end) {
     await setTimeout(IDLE_CHECK_MS, undefined, { ref: false });
   }
+}
+
+/** Returns the environment of a program: a model server needs no keys of this service. */
+function withoutSecrets({ env, secrets }: EntryContext): NodeJS.ProcessEnv {
+  const isSecret = (name: string): boolean => name.startsWith('SLUICE_') || secrets.has(name);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !isSecret(name)));
 }
 
 function engineOf(config: ModelConfig) {

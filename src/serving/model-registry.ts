@@ -420,9 +420,10 @@ export class ModelRegistry implements AsyncDisposable {
 
   /** Throws `not_enough_memory` if a model does not fit even if all others are unloaded that may be. */
   async #checkFit({ id, engine }: ModelConfig): Promise<void> {
-    const footprint = engine ? await footprintOf(id, engine, this.#context.store) : null;
-    if (footprint === null) return;
     const own = this.#served.get(id)?.entry;
+    const known = own?.kind === 'embedded' ? own.footprint() : null;
+    const footprint = await (known ?? (engine && footprintOf(id, engine, this.#context.store)));
+    if (footprint == null) return;
     const kept = [...this.#served.values()].flatMap(({ entry }): KeptModel[] =>
       entry.kind === 'embedded' && entry !== own && entry.keep && entry.reservedBytes > 0
         ? [{ id: entry.id, memoryBytes: entry.reservedBytes }]

@@ -219,6 +219,7 @@ function readDefinition(id: string, definition: string): ModelConfig | string {
     const field = issue === undefined || issue.path.length === 0 ? '' : `\`${pathOf(issue.path)}\` of `;
     return `${field}its definition in the database is not valid: ${issue?.message ?? ''}`;
   }
+  if (data.command) return '`command` is only for models in the configuration file';
   return data.id === id ? data : `its definition in the database has another ID, ${JSON.stringify(data.id)}`;
 }
 

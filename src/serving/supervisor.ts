@@ -8,12 +8,24 @@ import {
   type ModelDescription,
   type EngineReport,
   type EngineHealthBody,
+  type ReadyReport,
 } from '../engine/engine.ts';
 import { startEngineProcess, type EngineProcess, type StartEngine } from '../engine/engine-process.ts';
 import { HealthHistory, type ReplicaReport } from '../replicas/replica-report.ts';
 
 // Importing a built-in module reads all of its properties, which would load Node's `fetch`.
 const { get } = process.getBuiltinModule('node:http');
+
+/** How a program is checked that does not report its state itself. */
+export interface EngineWatch {
+  /** Resolves when the program at this port is ready. Rejects if the signal aborts, because the program has exited. */
+  untilReady(port: number, signal: AbortSignal): Promise<ReadyReport>;
+  /** Returns its health, or null if it does not respond in time. */
+  health(): Promise<EngineHealthBody | null>;
+  onMemory(report: Extract<EngineReport, { event: 'memory' }>): void;
+  /** Resolves when no request runs, or after `maxMs`. Engines of Sluice finish their requests themselves after SIGTERM. */
+  untilIdle(maxMs: number): Promise<void>;
+}
 
 export interface SupervisorOptions {
   /** For the log. */
@@ -22,6 +34,8 @@ export interface SupervisorOptions {
   program: string | StartEngine;
   /** Passed to the program as its only argument, in JSON. */
   argument: { socketPath: string } & Record<string, unknown>;
+  /** Absent: the program is an engine of Sluice. */
+  watch?: EngineWatch | undefined;
   /** Minimum time without a decode step after which a busy engine is killed, in milliseconds. */
   stallMs: number;
   /** Time without progress after which a loading engine is killed, in milliseconds. */
@@ -52,6 +66,9 @@ const RESTART_TIMEOUT_MS = 10_000;
 /** Maximum length of a line of engine output in the log, in characters. */
 const MAX_LINE_LENGTH = 2000;
 
+/** Number of the last lines of output that are kept. */
+const MAX_OUTPUT = 30;
+
 /**
  * Starts an engine process, monitors it, and restarts it when it exits or stalls. Owns the process and its socket
  * file. The child exits when its standard input closes, so it does not outlive the service.
@@ -72,7 +89,8 @@ export class Supervisor implements AsyncDisposable {
   #unresponsiveMs = 0;
   /** Time with responses to health checks since the engine became ready, a multiple of the check interval. */
   #healthyMs = 0;
-  #ready: { startedAt: number; backend: string; capacity: ReplicaCapacity } | null = null;
+  #ready: { startedAt: number; backend: string | null; capacity: ReplicaCapacity } | null = null;
+  readonly #output: string[] = [];
   readonly #health = new HealthHistory();
   #nextStart: NodeJS.Timeout | undefined;
   /** Timer that kills the engine if it does not exit in time for a restart. Undefined if no restart is in progress. */
@@ -109,6 +127,7 @@ export class Supervisor implements AsyncDisposable {
       lastCrash: this.#lastCrash,
       startedAt: this.#ready?.startedAt ?? null,
       backend: this.#ready?.backend ?? null,
+      output: this.#output,
     };
   }
 
@@ -146,6 +165,11 @@ export class Supervisor implements AsyncDisposable {
     clearInterval(this.#checks);
     this.#state = { state: 'loading', fraction: 0 };
     this.#restarting = setTimeout(() => child.kill('SIGKILL'), RESTART_TIMEOUT_MS);
+    void this.#terminate(child, RESTART_TIMEOUT_MS);
+  }
+
+  async #terminate(child: EngineProcess, graceMs: number): Promise<void> {
+    await this.#options.watch?.untilIdle(graceMs);
     child.kill('SIGTERM');
   }
 
@@ -173,7 +197,7 @@ export class Supervisor implements AsyncDisposable {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       const exited = new Promise((resolve) => child.once('exit', resolve));
-      child.kill('SIGTERM');
+      await this.#terminate(child, graceMs);
       const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await exited;
       clearTimeout(timer);
@@ -200,28 +224,43 @@ export class Supervisor implements AsyncDisposable {
     // Time is counted in checks, so that time during which this process was suspended does not count.
     this.#checks = setInterval(() => this.#check(child), CHECK_INTERVAL_MS).unref();
     let failure: Extract<EngineReport, { event: 'failed' }> | null = null;
+    const { watch } = this.#options;
+    const exited = new AbortController();
     child.stdin.on('error', () => {});
     createInterface({ input: child.stdout }).on('line', (line) => {
       const report = parseReport(line);
-      if (report?.event === 'failed') failure = report;
-      else if (report) this.#onReport(report);
+      if (report === null) return;
+      if (report.event === 'failed') failure = report;
+      else if (report.event === 'memory') watch?.onMemory(report);
+      else if (report.event !== 'started') this.#onReport(report);
+      else watch?.untilReady(report.port, exited.signal).then(this.#onReport, () => {});
     });
     createInterface({ input: child.stderr }).on('line', (line) => {
-      const own = logLineOf(line);
+      // Other programs do not write lines of this log.
+      const own = watch ? null : logLineOf(line);
       if (own) this.#log[own.level](own.message, own.fields);
-      else this.#log.info('engine output', { line: line.slice(0, MAX_LINE_LENGTH) });
+      else this.#onOutput(line.slice(0, MAX_LINE_LENGTH));
     });
     child.once('error', (error) =>
       this.#onExit(child, `the process could not be started: ${error.message}`, true),
     );
     // At `exit`, the last report may still be in the pipe; at `close` it has been read.
     child.once('close', (code, signal) => {
+      exited.abort();
       const exit = signal ? `the process was killed by ${signal}` : `the process exited with code ${code}`;
       this.#onExit(child, this.#killReason ?? failure?.reason ?? exit, failure?.retry ?? true);
     });
   }
 
-  #onReport(report: Exclude<EngineReport, { event: 'failed' }>): void {
+  #onOutput(line: string): void {
+    this.#log.info('engine output', { line });
+    this.#output.push(line);
+    if (this.#output.length > MAX_OUTPUT) this.#output.shift();
+    // The output of a program is all that shows whether it makes progress.
+    if (this.#options.watch) this.#loadStalledMs = 0;
+  }
+
+  readonly #onReport = (report: Extract<EngineReport, { event: 'loading' | 'ready' }>): void => {
     if (this.#stopping || this.#restarting) return;
     if (report.event === 'loading') {
       this.#loadStalledMs = 0;
@@ -230,12 +269,13 @@ export class Supervisor implements AsyncDisposable {
     }
     this.#description = report.description;
     const { slots, backend } = report;
-    const capacity = ownCapacity({ slots, slotsInUse: null, queued: null }, report.description);
+    const reported = { slots, slotsInUse: null, queued: null };
+    const capacity = this.#options.watch ? reported : ownCapacity(reported, report.description);
     this.#ready = { startedAt: Date.now(), backend, capacity };
     this.#log.info('engine ready', { pid: this.pid, slots, backend });
     this.#state = { state: 'ready' };
     this.#settled.resolve();
-  }
+  };
 
   #onExit(child: EngineProcess, reason: string, retry: boolean): void {
     if (this.#child !== child) return;
@@ -266,8 +306,10 @@ export class Supervisor implements AsyncDisposable {
   }
 
   #check(child: EngineProcess): void {
+    const { watch, argument } = this.#options;
     if (this.#state.state === 'ready') {
-      void fetchHealth(this.#options.argument.socketPath).then((health) => this.#onHealth(child, health));
+      const health = watch?.health() ?? fetchHealth(argument.socketPath);
+      void health.then((result) => this.#onHealth(child, result));
       return;
     }
     this.#loadStalledMs += CHECK_INTERVAL_MS;
@@ -278,6 +320,7 @@ export class Supervisor implements AsyncDisposable {
   #onHealth(child: EngineProcess, health: EngineHealthBody | null): void {
     if (this.#child !== child) return;
     if (health) this.#health.add(health);
+    if (health && this.#ready && this.#options.watch) this.#ready.capacity = health;
     this.#unresponsiveMs = health ? 0 : this.#unresponsiveMs + CHECK_INTERVAL_MS;
     const stalledMs = Math.max(this.#unresponsiveMs, health?.lastStepAgeMs ?? 0);
     if (stalledMs >= stallLimitMs(this.#options.stallMs, health ?? { expectedStepMs: 0 })) {

@@ -201,3 +201,32 @@ test(
     assert.match(checkGpu(root)[0]?.found ?? '', /an NVIDIA GPU, but @node-llama-cpp\/linux-x64-cuda/);
   },
 );
+
+test('doctor reports the program of a model that is missing or does not run', async (t) => {
+  const home = folder(t);
+  const broken = join(home, 'broken');
+  writeFileSync(
+    broken,
+    '#!/bin/sh\necho "error while loading shared libraries: libggml.so" >&2\nexit 127\n',
+    { mode: 0o755 },
+  );
+  const programs = [process.execPath, 'no-such-program', broken];
+  const models = programs.map((program, index) => ({
+    id: `acme/${index}`,
+    command: { run: [program, '{port}'], dialect: 'vllm' },
+  }));
+  const path = join(home, 'sluice.yaml');
+  writeFileSync(path, JSON.stringify({ models }));
+  const env = { SLUICE_HOME: join(home, 'home'), ...WITHOUT_PIP, SLUICE_CONFIG: path };
+  const { code, stdout } = await run(['doctor', '--json'], env);
+  const findings: Finding[] = JSON.parse(stdout);
+  assert.deepEqual(
+    findings.filter(({ subject }) => subject === 'model').map(({ status, found }) => [status, found]),
+    [
+      ['good', `acme/0: started with ${process.execPath}`],
+      ['fault', 'acme/1: no-such-program does not exist'],
+      ['fault', `acme/2: ${broken} does not run: error while loading shared libraries: libggml.so`],
+    ],
+  );
+  assert.equal(code, 1);
+});

@@ -82,7 +82,7 @@ test('config.example.yaml with uncommented settings is valid and sets every fiel
     PAGER_WEBHOOK_SECRET: `whsec_${'A'.repeat(32)}`,
     CHAT_WEBHOOK_URL: 'https://chat.example.org/hooks/x',
   });
-  assert.equal(loaded.file.models.length, 4);
+  assert.equal(loaded.file.models.length, 6);
 });
 
 test('config.example.yaml has the actual defaults', () => {

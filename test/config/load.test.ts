@@ -647,3 +647,52 @@ test('paths are formatted, and fields are found by their path', () => {
   assert.equal(fieldAt(['models', 'x']), undefined);
   assert.equal(fieldAt(['plans', 'any', 'models', 'a/b.c', 'burst', 'tokens'])?.required, false);
 });
+
+test('the program of a model is checked, and the message names the field', async () => {
+  const texts = async (command: object, rest: object = {}) => {
+    const model = {
+      id: 'acme/x',
+      command: { run: ['serve', '{port}'], dialect: 'vllm', ...command },
+      ...rest,
+    };
+    return (await issues(JSON.stringify({ models: [model] }))).map(
+      ({ path: at, message }) => `${at}: ${message.replace(/, got .*/, '')}`,
+    );
+  };
+  for (const [command, expected] of [
+    [
+      { run: ['./serve', '{port}'] },
+      'models[0].command.run[0]: expected an absolute path, or the name of a program in `PATH`',
+    ],
+    [
+      { run: ['bin/serve', '{port}'] },
+      'models[0].command.run[0]: expected an absolute path, or the name of a program in `PATH`',
+    ],
+    [
+      { run: ['serve', '--port={prot}', '{port}'] },
+      'models[0].command.run[1]: expected no placeholders other than `{host}`, `{port}` and `{socket}`',
+    ],
+    [
+      { run: ['serve'] },
+      'models[0].command.run: expected either `{port}` or `{socket}` in an argument: where the program listens',
+    ],
+    [
+      { run: ['serve', '{port}', '{socket}'] },
+      'models[0].command.run: expected either `{port}` or `{socket}` in an argument: where the program listens',
+    ],
+    [{ readyPath: 'health' }, 'models[0].command.readyPath: expected a path that begins with `/`'],
+    [{ env: { 'A B': '' } }, 'models[0].command.env.A B: expected the name of an environment variable'],
+    [
+      { reasoningField: 'reasoning' },
+      'models[0].command.reasoningField: expected no value unless `dialect` is `openai`',
+    ],
+  ] as const) {
+    assert.deepEqual(await texts(command), [expected]);
+  }
+  assert.equal((await texts({ dialect: 'sluice' })).length, 1);
+  assert.deepEqual(await texts({}, { engine: {} }), [
+    'models[0].command: expected no value for a model with `engine` or `replicas`',
+  ]);
+  const literal = ['serve', '--listen', '{host}:{port}', '{"a": {"b": 1}}', '{{ messages }}{{x}}'];
+  assert.deepEqual(await texts({ run: literal }, { keep: true, images: { tokens: 64 } }), []);
+});

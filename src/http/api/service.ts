@@ -291,6 +291,7 @@ function replicaJson(overview: ReplicaOverview): z.input<typeof replica> {
     restarts: overview.restarts,
     started_at: iso(overview.startedAt),
     backend: overview.backend,
+    output: [...overview.output],
   };
 }
 

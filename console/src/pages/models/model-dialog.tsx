@@ -8,6 +8,7 @@ import { Checkbox } from '../../components/choices.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Dialog } from '../../components/dialog.tsx';
+import { EngineOutput } from '../../components/engine-output.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
@@ -65,12 +66,20 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
           {user.operator && !model.embedded && !model.invalid && (
             <ModelReplicas model={model} onAdd={() => setMode('replica')} />
           )}
+          {user.operator && model.embedded && <ModelOutput id={model.id} />}
         </div>
       )}
       {model !== null && mode === 'edit' && <EditModel model={model} onClose={view} />}
       {model !== null && mode === 'replica' && <AddReplica id={model.id} onClose={view} />}
     </Dialog>
   );
+}
+
+/** The last output of the engine or program of a model. */
+function ModelOutput({ id }: { id: string }) {
+  const { data } = useRead('listEngines', undefined, { everyMs: 2000 });
+  const replica = data?.data.find(({ model }) => model === id);
+  return replica && <EngineOutput replica={replica} />;
 }
 
 /** Changes the price and the context length of a model, and whether it stays in memory. */

@@ -6,6 +6,7 @@ import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { DetailList, Mono } from '../../components/detail-list.tsx';
+import { EngineOutput } from '../../components/engine-output.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Meter } from '../../components/meter.tsx';
@@ -34,7 +35,11 @@ export function uptimeMs({ started_at: startedAt }: Replica): number | null {
 
 /** Returns the location of a replica: the URL of its server, or this machine. */
 export const locationOf = ({ model, name }: Replica): string =>
-  name === `embedded:${model}` ? 'Embedded (this machine)' : name;
+  name === `embedded:${model}`
+    ? 'Embedded (this machine)'
+    : name === `command:${model}`
+      ? 'Program (this machine)'
+      : name;
 
 /** The details of one replica; null: closed. */
 export function ReplicaDialog({ replica, onClose }: { replica: Replica | null; onClose: () => void }) {
@@ -137,6 +142,7 @@ function Details({ replica }: { replica: Replica }) {
           { label: 'Name', value: <Mono>{replica.name}</Mono> },
         ]}
       />
+      <EngineOutput replica={replica} />
     </div>
   );
 }

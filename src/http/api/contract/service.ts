@@ -67,7 +67,9 @@ export const servedModel = component(
       .describe('`file`: defined in the configuration file, and cannot be changed at run time.'),
     embedded: z
       .boolean()
-      .describe('Whether it runs on an engine of the service, so that it can be unloaded.'),
+      .describe(
+        'Whether it runs on an engine of the service, or in a program that the service starts, so that it can be unloaded.',
+      ),
     invalid: z
       .boolean()
       .describe(
@@ -77,7 +79,7 @@ export const servedModel = component(
       .string()
       .nullable()
       .describe(
-        'Its ID in the catalog, or the source of its file; null: it runs on other servers. For operators only.',
+        'Its ID in the catalog, the source of its file, or the program that runs it; null: it runs on other servers. For operators only.',
       ),
     aliases: z
       .array(z.string())
@@ -97,7 +99,9 @@ export const servedModel = component(
     downloaded: z
       .boolean()
       .nullable()
-      .describe('Whether its file is on this machine; null: it runs on other servers. For operators only.'),
+      .describe(
+        'Whether its file is on this machine; null: it runs on other servers, or in a program. For operators only.',
+      ),
     license: z
       .string()
       .nullable()
@@ -186,6 +190,11 @@ export const replica = component(
       .nullable()
       .describe('When it became ready; null: not ready, or not an engine process of this instance.'),
     backend: z.string().nullable().describe('Compute backend; null: unknown.'),
+    output: z
+      .array(z.string())
+      .describe(
+        'The last lines that the process wrote, at most 30. Empty if it is not a process of this instance, or was unloaded.',
+      ),
   }),
 );
 

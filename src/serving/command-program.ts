@@ -1,0 +1,145 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { localName, type CommandConfig } from '../config/model.ts';
+import type { ConfigFile, ModelConfig } from '../config/schema.ts';
+import type { EngineHealthBody, EngineReport, ModelDescription, ReadyReport } from '../engine/engine.ts';
+import { startGuardian, type EngineProcess, type ProgramOptions } from '../engine/engine-process.ts';
+import type { OtherModel } from '../engine/other-engines.ts';
+import { DIALECT_TRAITS } from '../replicas/dialects.ts';
+import { HttpReplicaClient } from '../replicas/replica-client.ts';
+import { Deadline } from '../support/deadline.ts';
+import type { Log } from '../support/log.ts';
+import type { EngineWatch } from './supervisor.ts';
+
+interface CommandContext {
+  /** The Unix socket for `{socket}`. */
+  socketPath: string;
+  /** The environment of the program, without the secrets of the service. */
+  env: NodeJS.ProcessEnv;
+  timeouts: ConfigFile['engine'];
+  /** Number of starts of the program. */
+  starts: () => number;
+  log: Log;
+}
+
+/** Interval of the checks whether a program is ready, or idle, in milliseconds. */
+const CHECK_MS = 100;
+
+/** Time after which the load of a program is read again that does not report it, in milliseconds. */
+const GAUGES_RETRY_MS = 30_000;
+
+/** A program of the configuration that runs a model, as another engine. Sluice asks it in its dialect whether it is ready. */
+export class CommandProgram implements OtherModel, EngineWatch {
+  readonly client: HttpReplicaClient;
+  readonly options: ProgramOptions;
+  readonly maxInFlight: number | undefined;
+  readonly #command: CommandConfig;
+  readonly #env: NodeJS.ProcessEnv;
+  #description: ModelDescription;
+  #port = 0;
+  #memory = { residentBytes: 0, anonymousBytes: 0 };
+  /** The most memory that it was seen to use, in bytes. */
+  #maxBytes = 0;
+  #gaugesAtMs = -Infinity;
+
+  constructor(model: ModelConfig, command: CommandConfig, context: CommandContext) {
+    const { socketPath, env, timeouts, starts, log } = context;
+    const { dialect, readyPath, sharedPrefixCache, exactCounts, reasoningField } = command;
+    this.#command = command;
+    this.#env = env;
+    this.options = { run: command.run, env: command.env ?? {} };
+    this.maxInFlight = command.maxInFlight;
+    const { contextTokens = null } = model;
+    const unknown = { maxCompletionTokens: null, quantization: null, tokenizer: null, instructType: null };
+    this.#description = { contextTokens, ...unknown };
+    const usesSocket = command.run.some((text) => text.includes('{socket}'));
+    this.client = new HttpReplicaClient({
+      name: localName(model),
+      dialect,
+      url: 'http://127.0.0.1',
+      ...(usesSocket ? { socketPath } : { port: () => this.#port }),
+      readyPath,
+      starts,
+      model: command.model ?? model.id,
+      contextTokens: model.contextTokens,
+      reasoningField,
+      sharedPrefixCache,
+      exactCounts,
+      firstByteMs: timeouts.firstByteMs,
+      responseMs: timeouts.responseMs,
+      silenceMs: timeouts.silenceMs,
+      log,
+    });
+  }
+
+  /** As of the last start; before the first one, what the configuration has. */
+  get description(): ModelDescription {
+    return this.#description;
+  }
+
+  /** What is configured, or was learned; 0: unknown, as before the first start. */
+  get memoryBytes(): number {
+    return this.#command.memoryBytes ?? this.#maxBytes;
+  }
+
+  /** Memory that the system counts as used, in bytes. */
+  get usedBytes(): number {
+    return this.#memory.anonymousBytes;
+  }
+
+  readonly program = (argument: string): EngineProcess => {
+    this.#memory = { residentBytes: 0, anonymousBytes: 0 };
+    return startGuardian(argument, this.#env);
+  };
+
+  async untilReady(port: number, signal: AbortSignal): Promise<ReadyReport> {
+    this.#port = port;
+    this.#gaugesAtMs = -Infinity;
+    for (;;) {
+      try {
+        await this.#withTimeout((timeout) => this.client.health(timeout), signal);
+        this.#description = await this.#withTimeout((timeout) => this.client.describe(timeout), signal);
+        const { slots = null } = this.#description;
+        return { event: 'ready', description: this.#description, slots, backend: null };
+      } catch {
+        await sleep(CHECK_MS, undefined, { signal });
+      }
+    }
+  }
+
+  async health(): Promise<EngineHealthBody | null> {
+    try {
+      const health = await this.#withTimeout((signal) => this.client.health(signal));
+      const { residentBytes } = this.#memory;
+      const gauges = await this.#gauges();
+      const { slots = null } = this.#description;
+      return { ...health, slots, ...gauges, memoryBytes: residentBytes, expectedStepMs: 0, protocol: 0 };
+    } catch {
+      return null;
+    }
+  }
+
+  onMemory(memory: Extract<EngineReport, { event: 'memory' }>): void {
+    this.#memory = memory;
+    this.#maxBytes = Math.max(this.#maxBytes, memory.residentBytes);
+  }
+
+  async untilIdle(maxMs: number): Promise<void> {
+    const endMs = performance.now() + maxMs;
+    while (this.client.inFlight > 0 && performance.now() < endMs) await sleep(CHECK_MS);
+  }
+
+  async #gauges() {
+    if (performance.now() < this.#gaugesAtMs) return null;
+    return await this.#withTimeout((signal) => this.client.gauges(signal)).catch(() => {
+      this.#gaugesAtMs = performance.now() + GAUGES_RETRY_MS;
+      return null;
+    });
+  }
+
+  async #withTimeout<T>(ask: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> {
+    const { timeoutMs } = DIALECT_TRAITS[this.client.dialect].healthCheck;
+    const timeout = new AbortController();
+    using _ = new Deadline(timeoutMs, () => timeout.abort(new Error(`no response within ${timeoutMs} ms`)));
+    return await ask(stop === undefined ? timeout.signal : AbortSignal.any([stop, timeout.signal]));
+  }
+}
