@@ -59,7 +59,7 @@ describe('the console', WITH_BROWSER, () => {
         return true;
       });
     }
-    assert.ok(edges.size > 15, [...edges.keys()].join(', '));
+    assert.ok(edges.size > 13, [...edges.keys()].join(', '));
     assert.ok(!edges.has('Page not found'));
     assert.equal(new Set(edges.values()).size, 1, JSON.stringify([...edges]));
   });
