@@ -42,7 +42,7 @@ describe('the connection of the console', WITH_BROWSER, () => {
   test('while the service does not respond, a banner says so, and no state is shown as healthy', async () => {
     await page.goto('/models');
     const main = page.getByRole('main');
-    await main.getByText('Ready', { exact: true }).first().waitFor();
+    await main.getByText('Ready', { exact: true }).last().waitFor();
     await navigate('Overview');
     await main.getByText('Nothing needs your attention').waitFor();
     // Requests get no response.
@@ -57,13 +57,13 @@ describe('the connection of the console', WITH_BROWSER, () => {
     await main.getByText('Could not check what needs attention').waitFor();
     assert.equal(await main.getByText('Nothing needs your attention').count(), 0);
     await navigate('Models');
-    await main.getByText('Unknown', { exact: true }).first().waitFor();
+    await main.getByText('Unknown', { exact: true }).last().waitFor();
     assert.equal(await main.getByText('Ready', { exact: true }).count(), 0);
     await banner('The service does not respond').getByRole('button', { name: 'Try again' }).waitFor();
     await page.unrouteAll({ behavior: 'ignoreErrors' });
     await page.clock.fastForward(SESSION_EVERY_MS);
     await banner('The service does not respond').waitFor({ state: 'hidden' });
-    await main.getByText('Ready', { exact: true }).first().waitFor();
+    await main.getByText('Ready', { exact: true }).last().waitFor();
   });
 
   test('a service that takes longer to respond than the banner waits can be signed in to', async () => {
