@@ -204,7 +204,8 @@ async function startService(
   const log = openLog('error', new TerminalLog(note, process.stderr.isTTY && process.stderr.hasColors()));
   const configured = await loadConfig(process.env, 'models');
   const config = onlyGenerating(onlyAdded ? withoutDefaultModel(configured) : configured);
-  const secrets = loadSecrets(config, process.env);
+  // All of them, because programs of the configuration must not get those that this service does not need either.
+  const secrets = loadSecrets(configured, process.env);
   const service = owned.use(
     await Service.open({ config, secrets, env: process.env, log, signal, hasDuties: false }),
   );

@@ -9,9 +9,10 @@ import { createServer } from 'node:net';
 import type { Command } from 'commander';
 import { ConfigError } from '../config/errors.ts';
 import { homeOf } from '../config/home.ts';
-import { loadConfig } from '../config/load.ts';
+import { loadConfig, loadSecrets } from '../config/load.ts';
 import type { CommandConfig } from '../config/model.ts';
 import type { Config, EngineConfig, ModelConfig } from '../config/schema.ts';
+import { withoutSecrets } from '../serving/command-program.ts';
 import { PROGRAM } from '../support/program-name.ts';
 import { packagesOf } from '../engine/llama/native/backend.ts';
 import {
@@ -225,7 +226,8 @@ export async function checkPip(env: NodeJS.ProcessEnv): Promise<Finding> {
 /** Checks whether the files of the embedded models are downloaded, and the memory that each model needs. */
 export async function checkModels(config: Config): Promise<Finding[]> {
   const store = new ModelStore({ home: config.home, log: SILENT, env: {} });
-  const findings = await Promise.all(config.file.models.map((model) => checkModel(model, store)));
+  const env = withoutSecrets(process.env, loadSecrets(config, process.env));
+  const findings = await Promise.all(config.file.models.map((model) => checkModel(model, store, env)));
   return findings.flat();
 }
 
@@ -233,12 +235,13 @@ export async function checkModels(config: Config): Promise<Finding[]> {
 const VERSION_MS = 10_000;
 
 /** Checks that the program of a model exists and runs, by asking for its version. */
-export async function checkProgram(
+async function checkProgram(
   id: string,
   { run: [program = ''], env }: CommandConfig,
+  inherited: NodeJS.ProcessEnv,
 ): Promise<Finding> {
   const subject = 'model';
-  const options = { timeout: VERSION_MS, env: { ...process.env, ...env } };
+  const options = { timeout: VERSION_MS, env: { ...inherited, ...env } };
   const why = await promisify(execFile)(program, ['--version'], options).then(
     () => null,
     ({ code, stderr }: { code?: unknown; stderr: string }) => {
@@ -256,9 +259,13 @@ export async function checkProgram(
   );
 }
 
-async function checkModel({ id, engine, command }: ModelConfig, store: ModelStore): Promise<Finding[]> {
+async function checkModel(
+  { id, engine, command }: ModelConfig,
+  store: ModelStore,
+  env: NodeJS.ProcessEnv,
+): Promise<Finding[]> {
   const subject = 'model';
-  if (command) return [await checkProgram(id, command)];
+  if (command) return [await checkProgram(id, command, env)];
   if (engine === undefined) return [good(subject, `${id}: served by replicas`)];
   try {
     const file = await store.resolve(id, engine.file);

@@ -55,9 +55,9 @@ export function csvLine(values: readonly (string | number | boolean | null | str
 
 function csvField(value: string | number | boolean | null | string[]): string {
   const text = printable(Array.isArray(value) ? value.join(' ') : String(value ?? ''));
-  const isFormula = /^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text);
+  const isFormula = /^[=+\-@\t]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text);
   const plain = isFormula ? `'${text}` : text;
-  return /[",\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
+  return /[",\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
 }
 
 /** Formats Unix milliseconds as ISO 8601 in UTC, to the second; null becomes a dash. */

@@ -39,7 +39,7 @@ export function register(replicas: Command): void {
 interface ListedReplica {
   model: string;
   name: string;
-  /** Its URL, or its name if it is embedded. */
+  /** Its URL, or its name if it runs on this machine. */
   server: string;
 }
 
@@ -66,6 +66,7 @@ async function list(flags: { json?: true }): Promise<void> {
   });
   if (flags.json)
     return printJson(rows.map(({ drainedAt, ...row }) => ({ ...row, drained_at: iso(drainedAt) })));
+  if (rows.length === 0) return note('No replicas.');
   printTable(
     rows.map(({ model, name, server, drainedAt }) => ({
       MODEL: model,

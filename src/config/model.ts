@@ -59,7 +59,7 @@ const headerValue = z.string(VALUE_EXPECTED).regex(HEADER_VALUE, VALUE_EXPECTED)
 /** Has room for the default name: the ID of a model (at most 200 characters), `#` and a number. */
 const NAME = /^[\w./:#@-]{1,220}$/;
 
-/** What a server needs, whoever has started it. */
+/** Settings of every server: those that `replicas` name, and programs that Sluice starts. */
 const serverFields = {
   model: z.string().min(1).optional().describe('Model name on the replica. Default: the `id` of the model.'),
   reasoningField: z
@@ -161,9 +161,7 @@ const commandSchema = z
     dialect: z
       .enum(['llama-server', 'vllm', 'sglang', 'openai'])
       .describe('Server software: `vllm`, `sglang` or `llama-server`; `openai` for any other program.'),
-    memoryBytes: z
-      .int()
-      .min(0)
+    memoryBytes: whole(0)
       .optional()
       .describe(
         'Memory of this machine that the program needs, in bytes; 0: it is not counted, as for a program that uses only a GPU. Default: the most that it was seen to use since the service started (Linux), and not counted until then.',
@@ -279,7 +277,7 @@ const engine = z.strictObject({
     .enum(['f16', 'q8_0'])
     .optional()
     .describe(
-      'How keys and values are stored: `q8_0` needs 53% of the memory of `f16`, and is slower. Models of embeddings always use `f16`. Default: `f16`.',
+      'How keys and values are stored: `q8_0` needs 53% of the memory of `f16`, and is slower. Models of embeddings and rerankers always use `f16`. Default: `f16`.',
     ),
   threads: whole(1, 256)
     .optional()
@@ -326,7 +324,7 @@ export const modelSchema = z
       .boolean()
       .default(false)
       .describe(
-        'Whether an embedded model stays in memory: it is unloaded neither for other models nor because it is not used.',
+        'Whether an embedded model, or one that a program runs, stays in memory: it is unloaded neither for other models nor because it is not used.',
       ),
     replicas: z
       .array(replicaSchema)

@@ -97,7 +97,11 @@ export async function readGguf(path: string): Promise<GgufInfo> {
     slidingWindow: metadata.number(`${architecture}.attention.sliding_window`) || null,
     vocabularySize: first.vocabularySize ?? metadata.number(`${architecture}.vocab_size`),
     embeddingLength: metadata.number(`${architecture}.embedding_length`),
-    embedding: embeddingOf(metadata, architecture, first.hasClassifier),
+    embedding: embeddingOf(
+      metadata,
+      architecture,
+      scans.some(({ hasClassifier }) => hasClassifier),
+    ),
     sampling: samplingOf(metadata),
     layerCount: metadata.number(`${architecture}.block_count`) ?? 0,
     files,

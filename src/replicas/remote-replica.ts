@@ -1,6 +1,5 @@
 import type { ConfigFile, ModelConfig } from '../config/schema.ts';
 import type { NamedReplica, ReplicaConfig } from '../config/model.ts';
-import { Deadline } from '../support/deadline.ts';
 import type { Log } from '../support/log.ts';
 import { proxyOf } from '../support/proxy-agent.ts';
 import type { Secret } from '../support/secret.ts';
@@ -54,7 +53,7 @@ export function createRemoteReplica(
 
 /** Interval at which the load of a replica is read, and the interval after a failure, in milliseconds. */
 const GAUGES_MS = 1000;
-const GAUGES_RETRY_MS = 30_000;
+export const GAUGES_RETRY_MS = 30_000;
 
 /** A replica on another server. Checks its health periodically, so that failures are detected before a request is sent. */
 export class RemoteReplica implements AsyncDisposable {
@@ -112,18 +111,10 @@ export class RemoteReplica implements AsyncDisposable {
     await this.client[Symbol.asyncDispose]();
   }
 
-  /** Calls `run` with a signal that aborts after the timeout of a check, or when the replica is disposed. */
-  async #withTimeout<T>(run: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { timeoutMs } = this.#healthCheck;
-    const timeout = new AbortController();
-    using _ = new Deadline(timeoutMs, () => timeout.abort(new Error(`no response within ${timeoutMs} ms`)));
-    return await run(AbortSignal.any([this.#stop.signal, timeout.signal]));
-  }
-
   async #check(): Promise<void> {
     const { intervalMs, retryMs } = this.#healthCheck;
     try {
-      await this.#withTimeout(async (signal) => {
+      await this.client.withTimeout(async (signal) => {
         const health = await this.client.health(signal);
         const wasReady = this.#state.state === 'ready';
         if (!wasReady) {
@@ -134,7 +125,7 @@ export class RemoteReplica implements AsyncDisposable {
         }
         this.#health.add({ ...health, ...this.#gauges });
         if (!wasReady || this.#gauges === null) this.#updateCapacity();
-      });
+      }, this.#stop.signal);
       if (this.#state.state !== 'ready') this.#log.info('replica is healthy');
       this.#state = { state: 'ready' };
     } catch (error) {
@@ -162,7 +153,10 @@ export class RemoteReplica implements AsyncDisposable {
     let delayMs = GAUGES_MS;
     if (this.#state.state === 'ready') {
       try {
-        const gauges = await this.#withTimeout((signal) => this.client.gauges(signal));
+        const gauges = await this.client.withTimeout(
+          (signal) => this.client.gauges(signal),
+          this.#stop.signal,
+        );
         if (gauges === null) return;
         this.#addGauges(gauges);
         this.#reportsLoad = true;

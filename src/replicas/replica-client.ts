@@ -23,7 +23,7 @@ import { jsonBody, writeLargeJson } from '../json/json-thread.ts';
 import { readTokenIds } from './wire/response-reader.ts';
 import { readCount, parseJsonObject, type JsonObject } from '../json/values.ts';
 import type { Secret } from '../support/secret.ts';
-import { tickEvery, tickMsFor } from '../support/deadline.ts';
+import { Deadline, tickEvery, tickMsFor } from '../support/deadline.ts';
 import { asTextRequest, withOutput } from './continuation.ts';
 import { DIALECT_TRAITS, replicaAddress, type ReplicaAddress } from './dialects.ts';
 import { ReplicaRefused, type ReplicaClient, type SlotWait, type ReplicaEvent } from './replica.ts';
@@ -175,6 +175,14 @@ export class HttpReplicaClient implements ReplicaClient {
         },
       );
     }
+  }
+
+  /** Calls `ask` with a signal that aborts after the timeout of a health check, or with `stop`. */
+  async withTimeout<T>(ask: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> {
+    const { timeoutMs } = this.#streams.traits.healthCheck;
+    const timeout = new AbortController();
+    using _ = new Deadline(timeoutMs, () => timeout.abort(new Error(`no response within ${timeoutMs} ms`)));
+    return await ask(stop === undefined ? timeout.signal : AbortSignal.any([stop, timeout.signal]));
   }
 
   /** Number of requests that the server is processing. */

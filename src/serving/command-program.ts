@@ -4,11 +4,12 @@ import type { ConfigFile, ModelConfig } from '../config/schema.ts';
 import type { EngineHealthBody, EngineReport, ModelDescription, ReadyReport } from '../engine/engine.ts';
 import { startGuardian, type EngineProcess, type ProgramOptions } from '../engine/engine-process.ts';
 import type { OtherModel } from '../engine/other-engines.ts';
-import { DIALECT_TRAITS } from '../replicas/dialects.ts';
+import { GAUGES_RETRY_MS } from '../replicas/remote-replica.ts';
 import { HttpReplicaClient } from '../replicas/replica-client.ts';
-import { Deadline } from '../support/deadline.ts';
 import type { Log } from '../support/log.ts';
+import type { Secret } from '../support/secret.ts';
 import type { EngineWatch } from './supervisor.ts';
+import { untilIdle } from './until-idle.ts';
 
 interface CommandContext {
   /** The Unix socket for `{socket}`. */
@@ -21,11 +22,8 @@ interface CommandContext {
   log: Log;
 }
 
-/** Interval of the checks whether a program is ready, or idle, in milliseconds. */
+/** Interval of the checks whether a program is ready, in milliseconds. */
 const CHECK_MS = 100;
-
-/** Time after which the load of a program is read again that does not report it, in milliseconds. */
-const GAUGES_RETRY_MS = 30_000;
 
 /** A program of the configuration that runs a model, as another engine. Sluice asks it in its dialect whether it is ready. */
 export class CommandProgram implements OtherModel, EngineWatch {
@@ -40,6 +38,7 @@ export class CommandProgram implements OtherModel, EngineWatch {
   /** The most memory that it was seen to use, in bytes. */
   #maxBytes = 0;
   #gaugesAtMs = -Infinity;
+  #check: Promise<EngineHealthBody | null> | null = null;
 
   constructor(model: ModelConfig, command: CommandConfig, context: CommandContext) {
     const { socketPath, env, timeouts, starts, log } = context;
@@ -96,8 +95,8 @@ export class CommandProgram implements OtherModel, EngineWatch {
     this.#gaugesAtMs = -Infinity;
     for (;;) {
       try {
-        await this.#withTimeout((timeout) => this.client.health(timeout), signal);
-        this.#description = await this.#withTimeout((timeout) => this.client.describe(timeout), signal);
+        await this.client.withTimeout((timeout) => this.client.health(timeout), signal);
+        this.#description = await this.client.withTimeout((timeout) => this.client.describe(timeout), signal);
         const { slots = null } = this.#description;
         return { event: 'ready', description: this.#description, slots, backend: null };
       } catch {
@@ -106,9 +105,15 @@ export class CommandProgram implements OtherModel, EngineWatch {
     }
   }
 
-  async health(): Promise<EngineHealthBody | null> {
+  /** One check at a time, because a slow program would get more of them with each tick. */
+  health(): Promise<EngineHealthBody | null> {
+    this.#check ??= this.#readHealth().finally(() => (this.#check = null));
+    return this.#check;
+  }
+
+  async #readHealth(): Promise<EngineHealthBody | null> {
     try {
-      const health = await this.#withTimeout((signal) => this.client.health(signal));
+      const health = await this.client.withTimeout((signal) => this.client.health(signal));
       const { residentBytes } = this.#memory;
       const gauges = await this.#gauges();
       const { slots = null } = this.#description;
@@ -124,22 +129,25 @@ export class CommandProgram implements OtherModel, EngineWatch {
   }
 
   async untilIdle(maxMs: number): Promise<void> {
-    const endMs = performance.now() + maxMs;
-    while (this.client.inFlight > 0 && performance.now() < endMs) await sleep(CHECK_MS);
+    await untilIdle([this.client], maxMs);
   }
 
   async #gauges() {
     if (performance.now() < this.#gaugesAtMs) return null;
-    return await this.#withTimeout((signal) => this.client.gauges(signal)).catch(() => {
-      this.#gaugesAtMs = performance.now() + GAUGES_RETRY_MS;
-      return null;
-    });
+    return await this.client
+      .withTimeout((signal) => this.client.gauges(signal))
+      .catch(() => {
+        this.#gaugesAtMs = performance.now() + GAUGES_RETRY_MS;
+        return null;
+      });
   }
+}
 
-  async #withTimeout<T>(ask: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> {
-    const { timeoutMs } = DIALECT_TRAITS[this.client.dialect].healthCheck;
-    const timeout = new AbortController();
-    using _ = new Deadline(timeoutMs, () => timeout.abort(new Error(`no response within ${timeoutMs} ms`)));
-    return await ask(stop === undefined ? timeout.signal : AbortSignal.any([stop, timeout.signal]));
-  }
+/** Returns the environment of a program of the configuration: it needs neither the settings nor the keys of this service. */
+export function withoutSecrets(
+  env: NodeJS.ProcessEnv,
+  secrets: ReadonlyMap<string, Secret>,
+): NodeJS.ProcessEnv {
+  const isSecret = (name: string): boolean => name.startsWith('SLUICE_') || secrets.has(name);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !isSecret(name)));
 }

@@ -43,7 +43,7 @@ export interface ModelDetails {
 /** Returns the modality of a model that is not ready. */
 export function knownModality(config: ModelConfig): string | null {
   if (config.modality !== undefined) return config.modality;
-  const listed = config.replicas === undefined ? findModel(sourceOf(config)) : undefined;
+  const listed = (config.replicas ?? config.command) ? undefined : findModel(sourceOf(config));
   return listed?.embedding ? modalityOf(listed.embedding) : null;
 }
 
@@ -77,8 +77,9 @@ export class ModelDetailsReader {
     const hasFile =
       embedded !== null && config.command === undefined && otherModel(config.engine ?? {}) === null;
     const file = hasFile ? await this.#file(embedded, source) : null;
-    const listed = findModel(source);
-    const listedBytes = listed && (listed.sizeBytes ?? Math.round(listed.sizeGb * 1e9));
+    const listed = findModel(config.command === undefined ? source : config.id);
+    const listedBytes =
+      listed && config.command === undefined ? (listed.sizeBytes ?? Math.round(listed.sizeGb * 1e9)) : null;
     return {
       source: embedded && source,
       aliases,

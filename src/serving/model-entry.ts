@@ -1,13 +1,12 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { TokenPrice } from '../accounts/ledger/cost.ts';
 import { type Config, type ModelConfig } from '../config/schema.ts';
 import { namedReplicas, picoPerToken, type NamedReplica } from '../config/model.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import type { OtherModel } from '../engine/other-engines.ts';
-import { CommandProgram } from './command-program.ts';
+import { CommandProgram, withoutSecrets } from './command-program.ts';
 import { EmbeddedReplica, type LoadCause } from './embedded-replica.ts';
 import { createRemoteReplica, type RemoteReplica } from '../replicas/remote-replica.ts';
 import { EMPTY_REPORT } from '../replicas/replica-report.ts';
@@ -16,12 +15,13 @@ import { withCatalog } from '../models/catalog.ts';
 import type { ModelStore } from '../models/store.ts';
 import { cardSource, imageLimits } from '../routing/card.ts';
 import { ServiceError } from '../core/errors.ts';
-import type { ReplicaEntry, RoutedReplica } from '../routing/replica.ts';
+import type { ReplicaEntry } from '../routing/replica.ts';
 import type { Router } from '../routing/router.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import type { Secret } from '../support/secret.ts';
 import { describeModel, footprintOf, type Footprint } from './memory-fit.ts';
 import { anonymousBytes, type GateModel, type MemoryGate } from './memory-gate.ts';
+import { untilIdle } from './until-idle.ts';
 
 export interface EntryContext {
   config: Config;
@@ -63,7 +63,7 @@ export class EmbeddedEntry implements GateModel {
       createProgram:
         command &&
         ((starts) => {
-          const env = withoutSecrets(context);
+          const env = withoutSecrets(context.env, context.secrets);
           return new CommandProgram(config, command, {
             socketPath,
             env,
@@ -359,23 +359,6 @@ function faultyReplica(id: string, reason: string): ReplicaEntry {
 export function createEntry(config: ModelConfig, context: EntryContext, fault?: string): ModelEntry {
   if (fault !== undefined) return new FaultyEntry(config, fault, context);
   return config.replicas ? new RemoteEntry(config, context) : new EmbeddedEntry(config, context);
-}
-
-/** Interval at which the requests of removed replicas are counted, in milliseconds. */
-const IDLE_CHECK_MS = 100;
-
-/** Resolves when no request runs on the replicas, or after `maxMs`. */
-async function untilIdle(replicas: readonly RoutedReplica[], maxMs: number): Promise<void> {
-  const end = performance.now() + maxMs;
-  while (replicas.some(({ inFlight }) => inFlight > 0) && performance.now() < end) {
-    await setTimeout(IDLE_CHECK_MS, undefined, { ref: false });
-  }
-}
-
-/** Returns the environment of a program: a model server needs no keys of this service. */
-function withoutSecrets({ env, secrets }: EntryContext): NodeJS.ProcessEnv {
-  const isSecret = (name: string): boolean => name.startsWith('SLUICE_') || secrets.has(name);
-  return Object.fromEntries(Object.entries(env).filter(([name]) => !isSecret(name)));
 }
 
 function engineOf(config: ModelConfig) {

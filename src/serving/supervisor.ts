@@ -93,8 +93,9 @@ export class Supervisor implements AsyncDisposable {
   readonly #output: string[] = [];
   readonly #health = new HealthHistory();
   #nextStart: NodeJS.Timeout | undefined;
-  /** Timer that kills the engine if it does not exit in time for a restart. Undefined if no restart is in progress. */
-  #restarting: NodeJS.Timeout | undefined;
+  #isRestarting = false;
+  /** Timer that kills the engine if it does not exit in time. */
+  #kill: NodeJS.Timeout | undefined;
   #checks: NodeJS.Timeout | undefined;
   #stopping = false;
   #lastCrash: ReplicaReport['lastCrash'] = null;
@@ -156,7 +157,7 @@ export class Supervisor implements AsyncDisposable {
    * `RESTART_TIMEOUT_MS` to finish. Does not count as a crash.
    */
   restart(): void {
-    if (this.#stopping || this.#restarting) return;
+    if (this.#stopping || this.#isRestarting) return;
     this.#log.info('restarting the engine');
     this.#crashes = 0;
     clearTimeout(this.#nextStart);
@@ -164,13 +165,19 @@ export class Supervisor implements AsyncDisposable {
     if (child === null) return this.#spawn();
     clearInterval(this.#checks);
     this.#state = { state: 'loading', fraction: 0 };
-    this.#restarting = setTimeout(() => child.kill('SIGKILL'), RESTART_TIMEOUT_MS);
+    this.#isRestarting = true;
     void this.#terminate(child, RESTART_TIMEOUT_MS);
   }
 
+  /** Sends SIGTERM, then SIGKILL. Running requests have `graceMs` to finish. Resolves after SIGTERM. */
   async #terminate(child: EngineProcess, graceMs: number): Promise<void> {
-    await this.#options.watch?.untilIdle(graceMs);
+    const { watch } = this.#options;
+    if (watch) await watch.untilIdle(graceMs);
+    if (child.exitCode !== null || child.signalCode !== null) return;
     child.kill('SIGTERM');
+    clearTimeout(this.#kill);
+    // Engines of Sluice finish their requests between the two signals.
+    this.#kill = setTimeout(() => child.kill('SIGKILL'), watch ? EXIT_TIMEOUT_MS : graceMs);
   }
 
   /** Kills the engine before this process exits. Otherwise, a stuck engine could outlive it by a second. */
@@ -188,19 +195,17 @@ export class Supervisor implements AsyncDisposable {
     await this.#stop(RESTART_TIMEOUT_MS);
   }
 
-  /** Sends SIGTERM, then SIGKILL. */
   async #stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     clearTimeout(this.#nextStart);
-    clearTimeout(this.#restarting);
+    clearTimeout(this.#kill);
     clearInterval(this.#checks);
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       const exited = new Promise((resolve) => child.once('exit', resolve));
       await this.#terminate(child, graceMs);
-      const timer = setTimeout(() => child.kill('SIGKILL'), graceMs);
       await exited;
-      clearTimeout(timer);
+      clearTimeout(this.#kill);
       await this.#options.cleanUp?.();
     }
     await rm(this.#options.argument.socketPath, { force: true });
@@ -261,7 +266,7 @@ export class Supervisor implements AsyncDisposable {
   }
 
   readonly #onReport = (report: Extract<EngineReport, { event: 'loading' | 'ready' }>): void => {
-    if (this.#stopping || this.#restarting) return;
+    if (this.#stopping || this.#isRestarting) return;
     if (report.event === 'loading') {
       this.#loadStalledMs = 0;
       this.#state = { state: 'loading', fraction: report.fraction };
@@ -285,9 +290,9 @@ export class Supervisor implements AsyncDisposable {
     clearInterval(this.#checks);
     if (this.#stopping) return;
     void this.#options.cleanUp?.();
-    if (this.#restarting) {
-      clearTimeout(this.#restarting);
-      this.#restarting = undefined;
+    if (this.#isRestarting) {
+      clearTimeout(this.#kill);
+      this.#isRestarting = false;
       return this.#spawn();
     }
     this.#settled.resolve();

@@ -18,7 +18,13 @@ test('--help lists every command, each in a file of the same name', async () => 
     );
     const command = new Command(name);
     register(command);
-    assert.ok(command.options.length + command.commands.length > 0);
+    const parts = [
+      ...command.options.map(({ long }) => long),
+      ...command.commands.map((part) => part.name()),
+    ];
+    const help = (await run([name, '--help'])).stdout;
+    assert.notEqual(parts.length, 0);
+    for (const part of parts) assert.ok(help.includes(` ${part}`), `${name}: ${part}`);
     assert.match(stdout, new RegExp(`^  ${name} +[A-Z]`, 'm'));
   }
 });

@@ -3,6 +3,7 @@
  * the help of every command, between `<!-- generated: name -->` and `<!-- end -->`. A test compares them with the code.
  * To generate them: `node test/docs/generated.ts && npm run format`.
  */
+import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -302,7 +303,10 @@ async function loadProgram(): Promise<Command> {
   const program = new Command('sluice');
   // Importing `main.ts` would run it, so its list of commands is parsed.
   const main = readFileSync(join(ROOT, 'src/main.ts'), 'utf8');
-  const entries = main.matchAll(/'?([\w-]+)'?: \[\s*'([^']+)',\s*\(\) => import\('\.(\/commands\/[^']+)'\)/g);
+  const entries = [
+    ...main.matchAll(/'?([\w-]+)'?: \[\s*'([^']+)',\s*\(\) => import\('\.(\/commands\/[^']+)'\)/g),
+  ];
+  assert.equal(entries.length, main.match(/\(\) => import\(/g)?.length);
   for (const [, name = '', summary = '', file = ''] of entries) {
     const module: unknown = await import(new URL(`src${file}`, `file://${ROOT}/`).href);
     // Every command module exports `register`.

@@ -51,7 +51,7 @@ for (const files of [FILES, FILES.slice(0, 1), FILES.slice(0, 2), ['sluice.db-wa
     assertError(await complete(service), 'storage_unavailable');
     const reason =
       /^The file .*sluice\.db.* was deleted or moved while it was in use\. Move the same file back/;
-    // Admin keys still work, so that the health page can show the reason.
+    // Admin keys still work, so that the Operations page can show the reason.
     const health = await manager.call('GET', '/api/health');
     assert.match(String((health.ledger as { reason: unknown }).reason), reason);
     assert.match(service.log(), /"reason":"The file .* was deleted or moved/);

@@ -70,6 +70,11 @@ export function TextField({
   );
 }
 
+/** The email address with which a user signs in. */
+export function EmailField(props: Omit<TextFieldProps, 'label'>) {
+  return <TextField label="Email" type="email" autoComplete="username" required {...props} />;
+}
+
 type TextAreaProps = Omit<FieldProps, 'children'> &
   Omit<ComponentProps<'textarea'>, 'children' | 'className' | 'name'> & { mono?: boolean };
 

@@ -125,8 +125,8 @@ export interface DraftOptions<Draft extends object> {
   /** Returns the invalid fields. */
   check?: ((draft: Draft) => FieldErrors) | undefined;
   /**
-   * Makes the change. `changed` has only the values that the user changed, so that other values keep what somebody else
-   * has set in the meantime. The form shows the `ApiError`, at the field that it is about.
+   * Makes the change. `changed` has only the values that the user changed. A request with only these leaves values alone
+   * that somebody else set in the meantime. The form shows the `ApiError`, at the field that it is about.
    */
   submit: (draft: Draft, changed: Partial<Draft>) => Promise<unknown>;
 }

@@ -1,6 +1,6 @@
 import type { ComponentProps } from 'react';
 import { DraftForm } from './draft-form.tsx';
-import { TextField } from './field.tsx';
+import { EmailField, TextField } from './field.tsx';
 import { useFocus } from './focus.ts';
 import { NewPasswordField } from './password-field.tsx';
 
@@ -32,14 +32,7 @@ export function NewUserForm({ email, ...form }: NewUserFormProps) {
             maxLength={100}
             {...field('name')}
           />
-          <TextField
-            label="Email"
-            type="email"
-            autoComplete="username"
-            required
-            readOnly={email !== undefined}
-            {...field('email')}
-          />
+          <EmailField readOnly={email !== undefined} {...field('email')} />
           <NewPasswordField label="Password" {...field('password')} />
         </>
       )}

@@ -40,12 +40,23 @@ export function exampleRequest(model: Pick<Served, 'id' | 'modality' | 'recommen
   }
 }
 
-const STATE_ORDER = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
+/** The states of a model, best first. */
+const STATE_ORDER: readonly Served['state'][] = [
+  'ready',
+  'idle',
+  'loading',
+  'downloading',
+  'unloaded',
+  'down',
+];
 
 /** Returns the first model that is closest to being ready, one that generates text if there is any. */
 export function closestToReady(models: readonly Served[]): Served | undefined {
   const generating = models.filter(generatesText);
-  return (generating.length > 0 ? generating : models).toSorted(
-    (a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state),
-  )[0];
+  return byReadiness(generating.length > 0 ? generating : models)[0];
+}
+
+/** Sorts models by how close they are to being ready. */
+export function byReadiness<M extends Pick<Served, 'state'>>(models: readonly M[]): M[] {
+  return models.toSorted((a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state));
 }

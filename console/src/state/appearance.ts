@@ -27,4 +27,4 @@ function scheme(): 'light' | 'dark' {
 choice.subscribe(() => {
   document.documentElement.dataset.theme = scheme();
 });
-dark.addEventListener('change', () => choice.set(choice.get()));
+dark.addEventListener('change', choice.publish);

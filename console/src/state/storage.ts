@@ -39,13 +39,18 @@ export function deviceChoice<Value extends string>(key: string, values: readonly
   const before = readText(key, 'localStorage');
   const listeners = new Set<() => void>();
   let chosen = values.find((value) => value === before) ?? values[0];
+  const publish = (): void => {
+    for (const listener of listeners) listener();
+  };
   return {
     get: () => chosen,
     set: (value: Value): void => {
       chosen = value;
       writeText('localStorage', key, value === values[0] ? null : value);
-      for (const listener of listeners) listener();
+      publish();
     },
+    /** Calls the listeners, because what the choice depends on has changed. */
+    publish,
     /** Calls the listener after each choice. Returns a function that unsubscribes. */
     subscribe: (listener: () => void) => {
       listeners.add(listener);

@@ -177,11 +177,10 @@ function partRefused(part: Element): ServiceError {
 
 function parseToolCalls(message: Element, budget: JsonBudget): ToolCall[] {
   if (message.get('tool_calls') === null) return [];
-  const elements = message.elements('tool_calls');
-  if (elements.length > MAX_TOOL_CALLS)
+  if (message.list('tool_calls').length > MAX_TOOL_CALLS)
     throw wrongValue(message.at('tool_calls'), `at most ${MAX_TOOL_CALLS} calls`);
   const ids = new Set<string>();
-  return elements.map((element) => {
+  return message.elements('tool_calls').map((element) => {
     const call = parseToolCall(element, budget);
     if (ids.has(call.id)) throw wrongValue(element.at('id'), 'unique in the message');
     ids.add(call.id);

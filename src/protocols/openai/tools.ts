@@ -135,10 +135,10 @@ function readAllowed(choice: Element): ToolChoice {
   const allowed = choice.element('allowed_tools');
   allowed.noteUnknown(ALLOWED_FIELDS);
   const mode = allowed.oneOf('mode', ['auto', 'required']);
-  const tools = allowed.elements('tools');
-  if (tools.length === 0 || tools.length > MAX_TOOLS)
+  const { length } = allowed.list('tools');
+  if (length === 0 || length > MAX_TOOLS)
     throw wrongValue(allowed.at('tools'), `1 to ${MAX_TOOLS} functions`);
-  return { type: 'allowed', mode, names: tools.map(nameOf) };
+  return { type: 'allowed', mode, names: allowed.elements('tools').map(nameOf) };
 }
 
 /** Reads `{"type":"function","function":{"name"}}`. */

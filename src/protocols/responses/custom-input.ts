@@ -1,4 +1,4 @@
-import { parseJsonObject } from '../../json/values.ts';
+import { escapeJson, parseJsonObject } from '../../json/values.ts';
 
 /** The beginning of the arguments of a custom tool's function. */
 const START = /^\s*\{\s*"input"\s*:\s*"/;
@@ -81,7 +81,7 @@ const HIGH_SURROGATE = /^\\ud[89ab]/i;
 
 /** Decodes the inside of a JSON string. Returns text with invalid escapes unchanged. */
 function decode(inside: string): string {
-  const escaped = inside.replaceAll(CONTROL, (character) => JSON.stringify(character).slice(1, -1));
+  const escaped = inside.replaceAll(CONTROL, (character) => escapeJson(character));
   try {
     const text: unknown = JSON.parse(`"${escaped}"`);
     return typeof text === 'string' ? text.toWellFormed() : inside;

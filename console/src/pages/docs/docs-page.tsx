@@ -218,4 +218,5 @@ function Overview({
 const OUTPUTS: ReadonlyMap<string, ReturnType<typeof outputLabel>> = new Map([
   ['/v1/embeddings', 'Embeddings'],
   ['/v1/rerank', 'Rerank'],
+  ['/v2/rerank', 'Rerank'],
 ]);

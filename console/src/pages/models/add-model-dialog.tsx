@@ -70,10 +70,10 @@ export default function AddModelDialog({ models, suggested, onClose, onAdded }: 
     if (added.current !== null) onAdded(added.current);
   };
   const isServer = way === 'server';
-  const embedsWith = ({ modality }: Draft) =>
-    isServer ? !generatesText({ modality }) : way === 'catalog' && chosen !== null && !generatesText(chosen);
+  const generatesWith = ({ modality }: Draft) =>
+    isServer ? generatesText({ modality }) : way !== 'catalog' || chosen === null || generatesText(chosen);
   const read = (draft: Draft) => ({
-    offer: offerOf(embedsWith(draft) ? { ...draft, completion: '', input_cache_read: '' } : draft),
+    offer: offerOf(generatesWith(draft) ? draft : { ...draft, completion: '', input_cache_read: '' }),
     server: isServer ? serverOf(draft, SERVER) : null,
   });
   const add = async (draft: Draft) => {
@@ -118,7 +118,9 @@ export default function AddModelDialog({ models, suggested, onClose, onAdded }: 
       onClose={close}
     >
       {(draft, set, field) => {
-        const details = <ModelFields {...{ way, chosen, draft, set, field }} embeds={embedsWith(draft)} />;
+        const details = (
+          <ModelFields {...{ way, chosen, draft, set, field }} generates={generatesWith(draft)} />
+        );
         const tabs = [
           {
             value: 'catalog' as const,
@@ -161,10 +163,10 @@ interface ModelFieldsProps {
   draft: Draft;
   set: (changed: Partial<Draft>) => void;
   field: FieldOf<Draft>;
-  embeds: boolean;
+  generates: boolean;
 }
 
-function ModelFields({ way, chosen, draft, set, field, embeds }: ModelFieldsProps) {
+function ModelFields({ way, chosen, draft, set, field, generates }: ModelFieldsProps) {
   const isServer = way === 'server';
   return (
     <div className="space-y-4">
@@ -201,7 +203,7 @@ function ModelFields({ way, chosen, draft, set, field, embeds }: ModelFieldsProp
           prefix={SERVER}
         />
       )}
-      <OfferFields embeds={embeds} field={field} />
+      <OfferFields generates={generates} field={field} />
       {!isServer && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
     </div>
   );

@@ -59,7 +59,7 @@ function originOf(model: Model): (Detail | false)[] {
       label: 'Source',
       value: model.source ? <Mono>{model.source}</Mono> : model.invalid ? '—' : 'Other servers',
     },
-    model.embedded && { label: 'File', value: fileText(model) },
+    model.downloaded !== null && { label: 'File', value: fileText(model) },
     model.embedded && {
       label: 'Stays in memory',
       value: model.keep === true ? 'Always' : 'Until others need it',

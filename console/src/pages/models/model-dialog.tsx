@@ -14,7 +14,7 @@ import { TextLink } from '../../components/link.tsx';
 import { StateBadge } from '../../components/state-badge.tsx';
 import { Loaded, Notice, SkeletonRows } from '../../components/states.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
-import { generatesText } from '../../format/modality.ts';
+import { generatesText, outputLabel } from '../../format/modality.ts';
 import { bytes, counted } from '../../format/number.ts';
 import { useServiceScope } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
@@ -102,7 +102,7 @@ function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
     >
       {(draft, set, field) => (
         <>
-          <OfferFields embeds={!generatesText(model)} field={field} />
+          <OfferFields generates={generatesText(model)} field={field} />
           {model.embedded && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}
           <Notice>
             A new price applies from the next request on.
@@ -201,7 +201,7 @@ function Uses({ model }: { model: Model }) {
   return (
     <>
       {!model.invalid && <Button onClick={() => openConnect({ model: model.id })}>Connect</Button>}
-      {model.state === 'ready' && (
+      {model.state === 'ready' && outputLabel(model) !== 'Rerank' && (
         <ButtonLink kind="primary" to={`/playground?model=${encodeURIComponent(model.id)}`}>
           Try in playground
         </ButtonLink>
@@ -339,7 +339,9 @@ function unloadModel(model: Model): void {
     children: (
       <>
         <p>
-          {memory !== null && `Frees ${bytes(memory)} of memory. `}Its file is kept. <Running model={model} />
+          {memory !== null && `Frees ${bytes(memory)} of memory. `}
+          {model.downloaded !== null && 'Its file is kept. '}
+          <Running model={model} />
         </p>
         <p>
           Requests for it are refused with 503

@@ -36,13 +36,13 @@ export function KeepField({ value, onChange }: { value: boolean; onChange: (valu
 }
 
 interface OfferFieldsProps {
-  /** The model generates no text, so only prompts have a price. */
-  embeds: boolean;
+  /** Whether the model generates text. Otherwise only prompts have a price. */
+  generates: boolean;
   field: FieldOf<OfferDraft>;
 }
 
 /** Inputs for the price and the context length of a model. */
-export function OfferFields({ embeds, field }: OfferFieldsProps) {
+export function OfferFields({ generates, field }: OfferFieldsProps) {
   const priceProps = (name: PriceName) => ({
     aside: 'USD per million tokens',
     inputMode: 'decimal' as const,
@@ -51,9 +51,7 @@ export function OfferFields({ embeds, field }: OfferFieldsProps) {
   });
   return (
     <>
-      {embeds ? (
-        <TextField label="Prompt price" placeholder="Free" {...priceProps('prompt')} />
-      ) : (
+      {generates ? (
         <>
           <div className="grid gap-4 sm:grid-cols-2">
             <TextField label="Prompt price" placeholder="Free" {...priceProps('prompt')} />
@@ -66,6 +64,8 @@ export function OfferFields({ embeds, field }: OfferFieldsProps) {
             {...priceProps('input_cache_read')}
           />
         </>
+      ) : (
+        <TextField label="Prompt price" placeholder="Free" {...priceProps('prompt')} />
       )}
       <TextField
         label="Context length"
@@ -74,9 +74,9 @@ export function OfferFields({ embeds, field }: OfferFieldsProps) {
         autoComplete="off"
         placeholder="Default"
         hint={
-          embeds
-            ? 'Maximum tokens of one text. Required unless the server reports it.'
-            : 'Prompt and completion of one request together. A longer context needs more memory.'
+          generates
+            ? 'Prompt and completion of one request together. A longer context needs more memory.'
+            : 'Maximum tokens of one input. Required unless the server reports it.'
         }
         {...field('context', 'context_tokens')}
       />

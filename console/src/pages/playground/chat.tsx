@@ -1,5 +1,5 @@
 import { ArrowDown, ChevronRight, Columns2, SquareTerminal, X } from 'lucide-react';
-import { useEffect, useState } from 'react';
+import { memo, useEffect, useState } from 'react';
 import { useStickToBottom } from 'use-stick-to-bottom';
 import { Button, IconButton } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -133,7 +133,13 @@ function Columns() {
 }
 
 /** Selects the visible column on narrow windows. */
-function ColumnChoice({ shown, onChoose }: { shown: number; onChoose: (column: number) => void }) {
+const ColumnChoice = memo(function ColumnChoice({
+  shown,
+  onChoose,
+}: {
+  shown: number;
+  onChoose: (column: number) => void;
+}) {
   const selected = useSelectedModels();
   return (
     <div className="overflow-x-auto border-b border-line px-4 py-2 md:hidden">
@@ -148,10 +154,10 @@ function ColumnChoice({ shown, onChoose }: { shown: number; onChoose: (column: n
       />
     </div>
   );
-}
+});
 
-/** Selects the model of a column, and adds or closes columns. */
-function ColumnHead({ column }: { column: number }) {
+/** Selects the model of a column, and adds or closes columns. Not rendered again with each frame of a response. */
+const ColumnHead = memo(function ColumnHead({ column }: { column: number }) {
   const playground = usePlayground();
   const models = useModels();
   const selected = useSelectedModels();
@@ -198,7 +204,7 @@ function ColumnHead({ column }: { column: number }) {
       )}
     </div>
   );
-}
+});
 
 /** Shows the progress of a model that is not ready, and names another one of `models` that is. */
 export function NotReady({ model, models }: { model: Model; models: readonly Model[] }) {

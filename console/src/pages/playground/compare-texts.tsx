@@ -18,6 +18,7 @@ import { NotReady } from './chat.tsx';
 import { CodeWindow } from './code-window.tsx';
 import { cosine } from './cosine.ts';
 import { initialModel, summaryOf, type Model } from './model-text.ts';
+import { asApiError } from './store.ts';
 
 interface CompareTextsProps {
   /** The account that is charged. */
@@ -40,9 +41,15 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
     (id) => models.find((model) => model.id === id) ?? [],
   );
   const compare = useMutation({
+    // An offline browser may reach a service on the same machine.
+    networkMode: 'always',
     mutationFn: async (model: string) => {
       const { signal } = (running.current = new AbortController());
-      const embeddings = await embedFor(accountId, { body: { model, input: texts }, signal });
+      const embeddings = await embedFor(accountId, { body: { model, input: texts }, signal }).catch(
+        (error: unknown) => {
+          throw signal.aborted ? error : asApiError(error);
+        },
+      );
       const { vectors, promptTokens, requestId } = embeddings;
       const [one = [], other = []] = vectors;
       const similarity = fixed(Number(cosine(one, other).toFixed(3)) || 0, 3);
@@ -90,7 +97,7 @@ export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: Com
             value={text}
             rows={2}
             onChange={({ target }) => {
-              reset();
+              if (!isRunning) reset();
               setTexts(texts.with(index, target.value));
             }}
           />

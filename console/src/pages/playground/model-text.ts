@@ -1,5 +1,5 @@
 import type { ItemOf } from '../../api/client.ts';
-import { generatesText, returnsEmbeddings } from '../../format/modality.ts';
+import { byReadiness, generatesText, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
 import { wait } from '../../format/time.ts';
@@ -55,7 +55,7 @@ export function capabilityWarning(
 
 /**
  * Returns whether the playground compares texts instead of generating some: as the model or the mode in the URL says,
- * else if there are only embedding models.
+ * else if no model generates text.
  */
 export function comparesTexts(
   query: URLSearchParams,
@@ -68,9 +68,6 @@ export function comparesTexts(
   return models.length > 0 && models.every((model) => !generatesText(model));
 }
 
-/** The states of a model, best first. */
-const STATES: readonly Model['state'][] = ['ready', 'idle', 'loading', 'downloading', 'unloaded', 'down'];
-
 /**
  * Returns the model that is closest to being ready and not among `used`. Returns the first used one if there are no
  * others, and an empty string if there are no models.
@@ -80,6 +77,5 @@ export function initialModel(
   used: readonly string[] = [],
 ): string {
   const others = models.filter(({ id }) => !used.includes(id));
-  const byState = others.toSorted((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state));
-  return (byState[0] ?? models.find(({ id }) => id === used[0]) ?? models[0])?.id ?? '';
+  return (byReadiness(others)[0] ?? models.find(({ id }) => id === used[0]) ?? models[0])?.id ?? '';
 }

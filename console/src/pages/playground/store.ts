@@ -218,9 +218,9 @@ export class Playground {
     const isShown = this.#state.draft.id === id;
     if (isShown) this.newChat();
     await this.#save();
-    const restore = await this.#conversations.remove(id);
+    const restore = await this.#conversations.remove(id).catch(reportFull);
     this.#announce(id);
-    if (restore === null) return;
+    if (!restore) return;
     const undo = async () => {
       await restore();
       this.#announce(id);
@@ -236,7 +236,8 @@ export class Playground {
 
   /** Returns the stored conversations, the newest first. */
   async listConversations() {
-    await this.#save();
+    // The query that calls this sees what is saved here.
+    await this.#save(false);
     return await this.#conversations.list().catch(() => []);
   }
 
@@ -323,7 +324,9 @@ export class Playground {
       );
     }
     this.#publish();
-    this.#completeAll();
+    const turns = this.#state.draft.columns.flatMap((one) => one.turns);
+    const ended = turns.find((turn) => turn.id === id)?.answer;
+    if (ended) void this.#complete(id, ended);
   }
 
   /** Adds the missing usage and cost to the responses that have ended. */
@@ -360,8 +363,8 @@ export class Playground {
     }
   }
 
-  /** Stores the draft in this browser. Resolves after all earlier writes. */
-  #save(): Promise<void> {
+  /** Stores the draft in this browser. Resolves after all earlier writes. `reload`: whether the lists are read again. */
+  #save(reload = true): Promise<void> {
     clearTimeout(this.#pause);
     const { draft } = this.#state;
     this.#saving = this.#saving.then(async () => {
@@ -375,7 +378,7 @@ export class Playground {
           }
           if (removed > 0)
             notify.success(`${counted(removed, 'old conversation')} deleted to make room for this one`);
-          this.#announce(id);
+          this.#announce(id, reload);
         } catch {
           isStored = false;
         }
@@ -399,10 +402,10 @@ export class Playground {
     this.#publish();
   }
 
-  #announce(id: string): void {
+  #announce(id: string, reload = true): void {
     // Another text each time, because only changes are events for other tabs.
     this.#items.write(CHANGED, JSON.stringify([id, newId()]));
-    void queryClient.invalidateQueries({ queryKey: [RECORDS] });
+    if (reload) void queryClient.invalidateQueries({ queryKey: [RECORDS] });
   }
 
   /** Shows the changes of another tab to the conversation of this tab, unless this tab has changed it too. */
@@ -434,7 +437,7 @@ function reportFull(): void {
   notify.error(FULL);
 }
 
-function asApiError(error: unknown): ApiError {
+export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   return new ApiError('Could not read the response. Reload the page and try again.', {
     status: 0,

@@ -3,7 +3,7 @@ import type { ResponseOf } from '../../api/client.ts';
 import { readSession } from '../../api/queries.ts';
 import { Button, TextButton } from '../../components/button.tsx';
 import { DraftForm } from '../../components/draft-form.tsx';
-import { TextField } from '../../components/field.tsx';
+import { EmailField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { PasswordField } from '../../components/password-field.tsx';
 
@@ -33,15 +33,7 @@ export function PasswordForm({
     >
       {(field) => (
         <>
-          <TextField
-            ref={first}
-            label="Email"
-            type="email"
-            autoComplete="username"
-            required
-            readOnly={email !== undefined}
-            {...field('email')}
-          />
+          <EmailField ref={first} readOnly={email !== undefined} {...field('email')} />
           <PasswordField
             label="Password"
             aside={onForgot && <TextButton onClick={onForgot}>Forgot password?</TextButton>}

@@ -7,7 +7,7 @@ import { useRead } from '../../api/queries.ts';
 import { Button } from '../../components/button.tsx';
 import { Code } from '../../components/code.tsx';
 import { DraftForm } from '../../components/draft-form.tsx';
-import { TextField } from '../../components/field.tsx';
+import { EmailField } from '../../components/field.tsx';
 import { useFocus } from '../../components/focus.ts';
 import { SetupLink, StandalonePage } from '../../components/standalone-page.tsx';
 import { Loaded, Notice, Skeletons } from '../../components/states.tsx';
@@ -161,16 +161,7 @@ function ForgotPassword({ onBack }: { onBack: () => void }) {
           </Button>
         }
       >
-        {(field) => (
-          <TextField
-            ref={first}
-            label="Email"
-            type="email"
-            autoComplete="username"
-            required
-            {...field('email')}
-          />
-        )}
+        {(field) => <EmailField ref={first} {...field('email')} />}
       </DraftForm>
     </StandalonePage>
   );
