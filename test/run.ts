@@ -1,6 +1,6 @@
 /**
  * Runs test files with Node's test runner, after it has prepared what they need (`preparation.ts`).
- * Arguments are paths or globs of test files; without them, those of the option `--part`, or of `npm test` (`parts.ts`).
+ * Arguments are paths or globs of test files, or folders; without them, those of the option `--part`, or of `npm test` (`parts.ts`).
  * Tests whose dependencies are missing are skipped; if `CI` is set, the run fails instead.
  */
 import { globSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -102,8 +102,10 @@ if (strict && skipped.length > 0) {
 
 /** Returns the test files that match these paths or globs. */
 function matching(globs: readonly string[]): string[] {
-  const paths = new Set(globs.flatMap((glob) => globSync(glob)));
-  return [...paths].map((path) => relative(ROOT, path).replaceAll('\\', '/'));
+  const paths = new Set(globs.flatMap((glob) => globSync([glob, `${glob}/**/*.test.ts`])));
+  return [...paths]
+    .filter((path) => path.endsWith('.test.ts'))
+    .map((path) => relative(ROOT, path).replaceAll('\\', '/'));
 }
 
 function partOf(name: string | undefined): Part | 'default' | 'all' {

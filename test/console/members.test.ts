@@ -178,13 +178,13 @@ describe('members', WITH_BROWSER, () => {
       await page.getByRole('button', { name: 'Remove Mia Larsen' }).click();
       const question = page.getByRole('alertdialog', { name: 'Remove Mia Larsen?' });
       await question.getByRole('button', { name: 'Remove member' }).click();
-      await removed.waitFor();
-      await page.getByRole('row', { name: /Mia Larsen/ }).waitFor({ state: 'hidden' });
     };
     await remove();
     await removed.getByRole('button', { name: 'Undo' }).click();
     await page.getByText(/^Mia Larsen is an owner of .* again$/).waitFor();
     await remove();
+    await removed.waitFor();
+    await page.getByRole('row', { name: /Mia Larsen/ }).waitFor({ state: 'hidden' });
     await mia.page.goto('/keys');
     await mia.page.getByText('You are not a member of any account').waitFor();
   });

@@ -61,8 +61,8 @@ describe('a second model', WITH_BOTH, () => {
     hub = await FakeHub.open();
     const file = await readFile(process.env.SLUICE_TEST_MODEL ?? '');
     hub.files.set('second.gguf', file);
-    // The first response stops in the middle.
-    hub.script = [{ stallAfter: file.length / 2 }];
+    // The first response almost stops in the middle. A download without any bytes would fail after a while.
+    hub.script = [{ stallAfter: file.length / 2, dripMs: 1000 }];
     const engine = { file: process.env.SLUICE_TEST_MODEL, slots: 1, contextTokens: 512, threads: 1 };
     // The engine of the added model has several threads, which wait for each other on a busy machine.
     const engines = { stallMs: ENGINE_MS };

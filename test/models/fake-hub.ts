@@ -121,9 +121,10 @@ export class FakeHub implements AsyncDisposable {
       response.end(behavior.corrupt === true ? Buffer.alloc(body.length, 1) : body);
       return;
     }
-    response.write(body.subarray(0, behavior.cutAfter ?? behavior.stallAfter));
+    let sent = behavior.cutAfter ?? behavior.stallAfter ?? 0;
+    response.write(body.subarray(0, sent));
     if (behavior.dripMs !== undefined) {
-      const drip = setInterval(() => response.write(Buffer.alloc(1)), behavior.dripMs);
+      const drip = setInterval(() => response.write(body.subarray(sent, ++sent)), behavior.dripMs);
       response.once('close', () => clearInterval(drip));
     }
     if (behavior.cutAfter === undefined) return;

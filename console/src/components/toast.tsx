@@ -5,10 +5,10 @@ import { toasts } from '../notify.ts';
 /** Renders the toasts. Mounted once. */
 export function Toasts() {
   return (
-    <Toast.Provider toastManager={toasts} timeout={5000}>
+    <Toast.Provider toastManager={toasts} timeout={5000} limit={2}>
       <Toast.Portal>
-        <Toast.Viewport // On the left, because drawers have their buttons on the right.
-          className="fixed inset-x-4 bottom-4 z-50 flex flex-col gap-2 sm:right-auto sm:w-96"
+        <Toast.Viewport // At the top, because menus, drawers and the playground have their buttons at the bottom.
+          className="fixed inset-x-4 top-2 z-50 mx-auto flex flex-col gap-2 sm:w-96"
         >
           <List />
         </Toast.Viewport>
@@ -22,7 +22,8 @@ function List() {
     <Toast.Root
       key={toast.id}
       toast={toast}
-      className="flex animate-rise items-center gap-3 rounded-lg border border-line bg-raised py-2.5 pr-2 pl-3.5 shadow-popup"
+      swipeDirection={['up', 'right']}
+      className="flex animate-rise items-center gap-3 rounded-lg border border-line bg-raised py-2.5 pr-2 pl-3.5 shadow-popup data-limited:hidden"
     >
       {toast.type === 'bad' ? (
         <CircleAlert className="size-4 shrink-0 text-bad" />
