@@ -98,8 +98,9 @@ function formatCompletion(request: CompletionRequest, options: ReplicaRequestOpt
   if (dialect === 'llama-server' && stream) body.return_progress = true;
   if (request.tokenIds && stream) body.return_token_ids = true;
   // An output that can be continued there has no reasoning left.
-  if (request.kind === 'chat' && request.reasoningBudget !== null && request.continuation === null)
-    Object.assign(body, reasoningBudget(request.reasoningBudget, dialect, refused));
+  const budget = asChat(request)?.reasoningBudget ?? null;
+  if (budget !== null && request.continuation === null)
+    Object.assign(body, reasoningBudget(budget, dialect, refused));
   return body;
 }
 
