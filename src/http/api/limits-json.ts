@@ -34,13 +34,12 @@ export function changedLimits(
   return limitsFromJson(parse(z.object({ limits }), { limits: changed }).limits);
 }
 
-function assertUnchanged(now: LimitsJson, seen: LimitsChange | null): void {
-  const current = new Map<string, unknown>(Object.entries(now));
-  const before = new Map<string, unknown>(Object.entries(seen === null ? {} : merge(now, seen)));
-  const textOf = (value: unknown) =>
-    value === undefined ? 'not set' : typeof value === 'string' ? value : JSON.stringify(value);
-  const texts = [...new Set([...current.keys(), ...before.keys()])].flatMap((name) => {
-    const [was, is] = [textOf(before.get(name)), textOf(current.get(name))];
+function assertUnchanged(now: Record<string, unknown>, seen: LimitsChange | null): void {
+  const before: Record<string, unknown> = seen === null ? {} : { ...merge(now, seen) };
+  const texts = Object.keys({ ...before, ...now }).flatMap((name) => {
+    const [was, is] = [before[name], now[name]].map((value) =>
+      value === undefined ? 'not set' : JSON.stringify(value).replaceAll('"', ''),
+    );
     return was === is ? [] : [`\`${name}\` was ${was} and is now ${is}`];
   });
   if (texts.length === 0) return;

@@ -73,7 +73,7 @@ test('a change of limits that others changed in the meantime is refused, and say
       '`usd_per_month` was not set and is now 20',
     ].join(', '),
   );
-  assert.match(refused(null) ?? '', /`models` was not set and is now {"a\/b"/);
+  assert.match(refused(null) ?? '', /`models` was not set and is now {a\/b:/);
 });
 
 test('an account whose limits are damaged is not one without limits', () => {

@@ -3,8 +3,8 @@ import { Pencil } from 'lucide-react';
 import { useState } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { together, useAll, useRead, type QueryState } from '../../api/queries.ts';
-import { Button, IconButton, TextButton } from '../../components/button.tsx';
-import { Form, FormError, useDraft } from '../../components/form.tsx';
+import { IconButton, TextButton } from '../../components/button.tsx';
+import { DraftForm } from '../../components/draft-form.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
 import { Meter } from '../../components/meter.tsx';
 import { FORM_POPUP } from '../../components/popup.ts';
@@ -66,7 +66,7 @@ export function BudgetCell({ budget, used }: { budget: Budget | undefined; used:
   const bound = boundOf(budget);
   if (budget === undefined || (bound === undefined && !budget.mayEdit))
     return <span className="text-ink-3">—</span>;
-  const { owner, ofPlan, mayEdit } = budget;
+  const { owner, mayEdit } = budget;
   const isOfPlan = bound !== undefined && owner.limits?.usd_per_month === undefined;
   return (
     <div className="flex min-h-8 items-center gap-1">
@@ -105,7 +105,7 @@ export function BudgetCell({ budget, used }: { budget: Budget | undefined; used:
               className="z-40 outline-none"
             >
               <Popover.Popup aria-label={`Budget of ${owner.name}`} className={FORM_POPUP}>
-                <BudgetForm budget={budget} placeholder={ofPlan} onSaved={() => setOpen(false)} />
+                <BudgetForm budget={budget} onSaved={() => setOpen(false)} />
               </Popover.Popup>
             </Popover.Positioner>
           </Popover.Portal>
@@ -115,27 +115,23 @@ export function BudgetCell({ budget, used }: { budget: Budget | undefined; used:
   );
 }
 
-interface BudgetFormProps {
-  budget: Budget;
-  placeholder: string | undefined;
-  onSaved: () => void;
-}
-
-function BudgetForm({ budget: { kind, owner }, placeholder, onSaved }: BudgetFormProps) {
-  const [submit] = useState(() => savingLimits(kind, owner));
-  const initial = typedLimits(owner.limits ?? {});
-  const { field, errors, error, busy, save } = useDraft({ initial, check: limitErrors, submit });
+function BudgetForm({ budget: { kind, owner, ofPlan }, onSaved }: { budget: Budget; onSaved: () => void }) {
+  // It compares what is saved with what the form showed when it opened.
+  const [save] = useState(() => savingLimits(kind, owner));
   return (
-    <Form error={error} errors={errors} onSubmit={() => void save().then((isSaved) => isSaved && onSaved())}>
-      <LimitFields
-        names={['usd_per_month']}
-        field={field}
-        placeholder={() => (placeholder === undefined ? 'No budget' : `${money(placeholder)} (plan)`)}
-      />
-      <FormError error={error} />
-      <Button type="submit" kind="primary" size="small" className="w-full" busy={busy}>
-        Save
-      </Button>
-    </Form>
+    <DraftForm
+      action="Save"
+      initial={typedLimits(owner.limits ?? {})}
+      check={limitErrors}
+      submit={(typed, changed) => save(typed, changed).then(onSaved)}
+    >
+      {(field) => (
+        <LimitFields
+          names={['usd_per_month']}
+          field={field}
+          placeholder={() => (ofPlan === undefined ? 'No budget' : `${money(ofPlan)} (plan)`)}
+        />
+      )}
+    </DraftForm>
   );
 }
