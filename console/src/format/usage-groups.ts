@@ -2,7 +2,7 @@ import type { ItemOf } from '../api/client.ts';
 
 type Usage = ItemOf<'readUsage'>;
 
-/** What usage is grouped by, in display order: the columns of a row with the ID and the name of its group. */
+/** Groupings of usage, in display order. `id`, `name`: columns of a row. `none`: name of rows without an ID. */
 export const GROUPS = {
   key: { label: 'Key', id: 'key_id', name: 'key_name', none: '' },
   tag: { label: 'Tag', id: 'tag', name: 'tag', none: 'No tag' },
@@ -15,9 +15,9 @@ export type Group = keyof typeof GROUPS;
 // The keys of the object.
 export const GROUP_NAMES = Object.keys(GROUPS) as Group[];
 
-/** Returns the ID of the group that a row belongs to. Empty: it is in none, such as keys without a tag. */
+/** Returns the ID of the group of a row. Empty: none, such as for keys without a tag. */
 export const groupOf = (row: Usage, by: Group): string => row[GROUPS[by].id] ?? '';
 
-/** Returns the name of the group that a row belongs to; its ID if it has no name any more. */
+/** Returns the name of the group of a row; its ID if it has no name any more. */
 export const groupName = (row: Usage, by: Group): string =>
   row[GROUPS[by].name] ?? (groupOf(row, by) || GROUPS[by].none);

@@ -75,7 +75,8 @@ export function BudgetCell({ budget, used }: { budget: Budget | undefined; used:
           <Meter
             label={
               <>
-                <span className="sr-only">Budget of {owner.name}</span> {isOfPlan && 'Plan'}
+                <span className="sr-only">Budget of {owner.name}</span>{' '}
+                <span className="max-sm:hidden">{isOfPlan && 'Plan'}</span>
               </>
             }
             used={Number(used)}

@@ -29,7 +29,7 @@ type Usage = ItemOf<'readUsage'>;
 /** Months that can be selected. */
 const MONTHS = 12;
 
-/** What was spent in a month, by key, tag, member, model, client or account, and how much of the budgets is used. */
+/** The cost of a month by key, tag, member, model, client or account, with the budgets of keys and accounts. */
 export default function SpendPage() {
   const scope = useServiceScope();
   const [query, change] = useQueryState();
@@ -92,7 +92,7 @@ const MAX_DAY_ROWS = 20_000;
 function Spend({ scope, by, days, hasBudgets }: SpendProps) {
   const query = { ...scope.query, ...days };
   const all = useRead('readUsage', { query }, { everyMs: EVERY_MS });
-  // The name of the account tells keys with the same name apart.
+  // Keys of several accounts can have the same name, so they are shown with their account.
   const groups = useAll(
     'readUsage',
     { query: { ...query, by: by === 'key' && scope.all ? 'key,account' : by } },
@@ -105,7 +105,7 @@ function Spend({ scope, by, days, hasBudgets }: SpendProps) {
   );
   const hasDays = rows !== undefined && rows.length * countDays(days) <= MAX_DAY_ROWS;
   const byDay = useAll('readUsage', { query: { ...query, by: `day,${by}` } }, { enabled: hasDays });
-  const costs = useMemo(() => byDay.data && costsOf(byDay.data, by, days), [byDay.data, by, days]);
+  const costs = useMemo(() => byDay.data && costsOf(byDay.data, by, days.from), [byDay.data, by, days.from]);
   const budgets = useBudgets(scope, hasBudgets ? by : null);
   const [total] = all.data?.data ?? [];
   if (total?.requests === 0)
@@ -152,7 +152,7 @@ function Spend({ scope, by, days, hasBudgets }: SpendProps) {
                 className="border-t border-line px-4 py-3 text-xs text-ink-3 tabular-nums sm:px-5"
               >
                 {counted(loaded.length, GROUPS[by].label.toLowerCase())}.{' '}
-                {NOTES[by] ?? 'Requests that still run are not included.'}
+                {NOTES[by] ?? 'Running requests are not included.'}
               </p>
             </>
           )}
@@ -162,7 +162,7 @@ function Spend({ scope, by, days, hasBudgets }: SpendProps) {
   );
 }
 
-/** What is not obvious about the groups. */
+/** Notes below the table. */
 const NOTES: { readonly [By in Group]?: string } = {
   tag: 'The cost of a key with several tags is in the row of each.',
   member: 'The cost of a key is that of the user who created it.',
@@ -170,13 +170,14 @@ const NOTES: { readonly [By in Group]?: string } = {
 
 const tokensOf = (row: Usage): number => row.prompt_tokens + row.completion_tokens;
 
-/** Returns the cost of each day by group, inexact. */
-function costsOf(rows: readonly Usage[], by: Group, days: Days): ReadonlyMap<string, number[]> {
+/** Returns the cost of each day of a month by group, inexact. */
+function costsOf(rows: readonly Usage[], by: Group, from: string): ReadonlyMap<string, number[]> {
   const costs = new Map<string, number[]>();
   for (const row of rows) {
     const id = groupOf(row, by);
-    const ofGroup = costs.get(id) ?? Array.from({ length: countDays(days) }, () => 0);
-    ofGroup[countDays({ from: days.from, to: row.day ?? days.from })] = inexact(row.cost_usd);
+    const ofGroup =
+      costs.get(id) ?? Array.from({ length: countDays({ from, to: monthOf(from, 1) }) }, () => 0);
+    ofGroup[countDays({ from, to: row.day ?? from })] = inexact(row.cost_usd);
     costs.set(id, ofGroup);
   }
   return costs;

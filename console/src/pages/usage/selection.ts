@@ -12,7 +12,7 @@ import {
 } from '../../components/date-range-days.ts';
 import { GROUPS } from '../../format/usage-groups.ts';
 
-/** What charts can be grouped by. */
+/** Groupings of the charts. */
 const SPLITS = ['none', 'model', 'key', 'client', 'account'] as const;
 type Split = (typeof SPLITS)[number];
 
