@@ -215,9 +215,13 @@ function columnsOf({ scope, by, days, total, rows, costs, budgets }: ColumnData)
         const [name, to] = [groupName(row, by), linkOf(groupOf(row, by))];
         return (
           <>
-            <span className="block truncate" title={name}>
-              {to === null ? name : <TextLink to={to}>{name}</TextLink>}
-            </span>
+            {to === null ? (
+              <span className="block truncate">{name}</span>
+            ) : (
+              <TextLink to={to} className="block truncate" title={name}>
+                {name}
+              </TextLink>
+            )}
             {by === 'key' && row.account_name !== null && (
               <span className="block truncate text-xs text-ink-3">{row.account_name}</span>
             )}
