@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { open } from './pages.ts';
 import { startAtNoon } from './noon.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
@@ -45,7 +46,8 @@ describe('charts and the live log', WITH_BROWSER, () => {
   }
 
   test('hovering a bar shows a tooltip without layout shift, and a click opens its requests', async () => {
-    await page.goto('/usage');
+    // The other charts must have loaded, because they change the height.
+    await open(page, { path: '/usage' });
     const { chart, at } = await lastColumn(page);
     const height = () => page.evaluate<number>('document.documentElement.scrollHeight');
     const before = await height();
