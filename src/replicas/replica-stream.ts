@@ -473,9 +473,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
    */
   #retryWithoutRefusedField(): boolean {
     const settings = this.#settings;
-    if (this.#state !== 'open' || !settings.traits.adaptsFields) return false;
+    const { adaptsFields } = settings.traits;
+    if (this.#state !== 'open' || adaptsFields.length === 0) return false;
     const field = readRefusedField(this.#status, this.#body());
-    if (field === null || this.#leftOut.has(field)) return false;
+    if (field === null || !adaptsFields.includes(field) || this.#leftOut.has(field)) return false;
     settings.refusedFields = new Set([...settings.refusedFields, field]);
     this.#sendAgain();
     return true;

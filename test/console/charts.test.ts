@@ -4,8 +4,8 @@ import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { axe, sidewaysScroll, WITH_BROWSER } from './browser.ts';
+import { startAtNoon } from '../support/noon.ts';
 import { open } from './pages.ts';
-import { startAtNoon } from './noon.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 const DAY = /[?&]from=\d{4}-\d\d-\d\d&to=\d{4}-\d\d-\d\d(?:&|$)/;

@@ -8,8 +8,8 @@ import { openDatabase } from '../../src/database/database.ts';
 import { DEFAULT_ACCOUNT_ID } from '../../src/database/schema.ts';
 import { MODEL, scriptedYaml } from '../harness.ts';
 import { OPERATOR } from '../operator.ts';
+import { startAtNoon } from '../support/noon.ts';
 import { sidewaysScroll, WITH_BROWSER } from './browser.ts';
-import { startAtNoon } from './noon.ts';
 import { post } from './service.ts';
 import { openStage, type Stage } from './stage.ts';
 

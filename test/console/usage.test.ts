@@ -6,7 +6,7 @@ import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { textOf, WITH_BROWSER } from './browser.ts';
 import { open } from './pages.ts';
-import { startAtNoon } from './noon.ts';
+import { startAtNoon } from '../support/noon.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 /** Text of the prompts, which no page may show. */

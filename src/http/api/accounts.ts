@@ -4,7 +4,7 @@ import {
   getAccount,
   listAccounts,
   findPlan,
-  listPlanUsage,
+  listPlans,
 } from '../../accounts/accounts.ts';
 import type { PlanLimits } from '../../config/plan.ts';
 import { operatorRequired } from './access.ts';
@@ -33,7 +33,7 @@ export const accountEndpoints = endpoints(
       return accountJson(await changeAccount(database, params.id, { ...others, plan, limits }, actor));
     },
     listPlans: async ({ database, plans }) => {
-      const items = await listPlanUsage(database, plans);
+      const items = await listPlans(database, plans);
       return pageJson({ items, nextCursor: null }, ({ name, isDefault, accounts, limits, weight }) => ({
         name,
         default: isDefault,

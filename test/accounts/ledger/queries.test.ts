@@ -3,7 +3,7 @@ import { randomUUIDv7 } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { DAY_MS, dayOf } from '../../../src/accounts/ledger/days.ts';
-import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
+import { openLimitHistory } from '../../../src/accounts/ledger/history.ts';
 import { readHistory } from '../../../src/accounts/limits/history.ts';
 import { usdText } from '../../../src/accounts/ledger/cost.ts';
 import { withNames, withUsageNames } from '../../../src/accounts/names.ts';
@@ -246,7 +246,7 @@ for (const databases of testDatabases()) {
       for (const startedAt of [now - 7_200_000, now])
         await settled(ledger, { id: firstIdAt(startedAt), startedAt });
       const entries = await readHistory(
-        openUsageHistory(database),
+        openLimitHistory(database),
         'acct_1',
         [null],
         now,
@@ -629,7 +629,7 @@ for (const databases of testDatabases()) {
     test('limits read what an account has used and reserved today, this month and recently', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const history = openUsageHistory(database);
+      const history = openLimitHistory(database);
       // The IDs contain the present time, but the start time decides to which day and month the usage belongs.
       const now = Date.now();
       const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
@@ -682,7 +682,7 @@ for (const databases of testDatabases()) {
     test('limits read the usage of keys with limits, and that of all others together', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const history = openUsageHistory(database);
+      const history = openLimitHistory(database);
       const now = Date.now();
       for (const keyId of ['key_1', 'key_2', 'key_3', 'key_4']) {
         await settled(ledger, { startedAt: now, keyId });
@@ -714,7 +714,7 @@ for (const databases of testDatabases()) {
     test('limits read what is settled and reserved, except for the requests that they already count', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const history = openUsageHistory(database);
+      const history = openLimitHistory(database);
       const now = Date.now();
       const running = newRow({ startedAt: now });
       await ledger.open(running, counts());

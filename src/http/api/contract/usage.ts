@@ -78,6 +78,6 @@ export const usageOperations = operations({
       model: filterText.optional().describe('A model, to include its limits.'),
     }),
     response: pageOf('LimitPage', limitStatus),
-    errors: ['missing_required_parameter', 'not_found'],
+    errors: ['missing_required_parameter', 'not_found', 'conflict'],
   },
 });
