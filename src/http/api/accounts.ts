@@ -27,9 +27,10 @@ export const accountEndpoints = endpoints(
       if (restricted !== undefined && !principal.operator)
         throw operatorRequired(`Changing \`${restricted}\``);
       const plan = body.plan === undefined ? undefined : findPlan(plans, body.plan);
-      const own = body.limits;
-      const limits = own === undefined ? undefined : (now: PlanLimits | null) => changedLimits(now, own);
-      return accountJson(await changeAccount(database, params.id, { ...body, plan, limits }, actor));
+      const { limits: own, previous_limits: seen, ...others } = body;
+      const limits =
+        own === undefined ? undefined : (now: PlanLimits | null) => changedLimits(now, own, seen);
+      return accountJson(await changeAccount(database, params.id, { ...others, plan, limits }, actor));
     },
     listPlans: async ({ database, plans }) => {
       const items = await listPlans(database, plans);

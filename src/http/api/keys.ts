@@ -57,7 +57,10 @@ export const keyEndpoints = endpoints(
       const change = (key: KeyRow) =>
         body.limits === undefined
           ? settings
-          : { ...settings, limits: changedLimits(readAccess(key)?.limits ?? null, body.limits) };
+          : {
+              ...settings,
+              limits: changedLimits(readAccess(key)?.limits ?? null, body.limits, body.previous_limits),
+            };
       const id = checkedKeyId(params.id);
       return keyJson(orNotFound(await changeKey(database, id, change, actor, context.keyBounds)));
     },

@@ -6,7 +6,7 @@ import { readRecentCounts, type RecentCounts } from '../../accounts/ledger/histo
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limiter.ts';
-import { withNames } from '../../accounts/names.ts';
+import { withUsageNames } from '../../accounts/names.ts';
 import { readLimits } from '../../accounts/plans.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../core/errors.ts';
@@ -20,7 +20,7 @@ export const usageEndpoints = endpoints(usageOperations, {
     const range = parseUsageQuery(query, Date.now());
     const filter = { accountId, keyId: query.key_id, model: query.model, client: query.client };
     const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
-    return { data: await withNames(database, rows), next_cursor: nextCursor };
+    return { data: await withUsageNames(database, rows), next_cursor: nextCursor };
   },
   readLimits: async ({ database, plans, limiter, query }) => {
     const account = await getAccount(database, query.account_id);
