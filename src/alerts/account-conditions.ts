@@ -9,7 +9,7 @@ import { nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
 import { readLimits, type Plans } from '../accounts/plans.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
-import { conditionOf, type Condition } from './types.ts';
+import { conditionOf, type Condition } from '../core/alert-types.ts';
 
 /** Accounts per query. */
 const ACCOUNTS = 200;

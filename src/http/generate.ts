@@ -180,7 +180,7 @@ class ConnectionOutput implements GenerationOutput {
   }
 
   openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput {
-    const { holdMs, keepAliveMs } = this.#context.stream;
+    const { holdMs, keepAliveMs } = this.#context.settings.stream;
     const alive = () => record.isRowWritten;
     return openEventStream(this.#context, this.#exchange, { holdMs, keepAliveMs, keepAlive, alive });
   }
@@ -207,11 +207,11 @@ export function openEventStream(
 
 /** Sends an error, or closes the connection if the client has disconnected. */
 export function sendFault(
-  { limits }: HttpContext,
+  { settings }: HttpContext,
   exchange: GenerationExchange,
   error: ServiceError | ClientDisconnected,
 ): void {
-  if (error instanceof ServiceError) sendError(exchange, error, limits.drainBytes);
+  if (error instanceof ServiceError) sendError(exchange, error, settings.limits.drainBytes);
   else exchange.response.destroy();
 }
 
@@ -226,7 +226,7 @@ export function parse(
   // Frees the bytes while the generation runs.
   exchange.body = null;
   const parsed = exchange.protocol.parse(body, {
-    maxChoices: context.limits.choices,
+    maxChoices: context.settings.limits.choices,
     notes,
     sealer: context.sealing.of(caller.accountId),
   });

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import type { ConfigFile } from '../config/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
   CHARACTERS_PER_TOKEN,
@@ -73,14 +74,14 @@ const MAX_STALE_TICKS = 1;
 /** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** Settings shared by all streams of a replica. See `ReplicaOptions` for the timeouts and `starts`. */
+export type ReplicaTimeouts = Pick<ConfigFile['engine'], 'firstByteMs' | 'responseMs' | 'silenceMs'>;
+
+/** Settings shared by all streams of a replica. See `ReplicaOptions` for `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
   dialect: Dialect;
   connections: ReplicaConnections;
   open: Set<ReplicaStream>;
-  firstByteMs: number;
-  responseMs: number;
-  silenceMs: number;
+  timeouts: ReplicaTimeouts;
   /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
   traits: DialectTraits;
@@ -229,7 +230,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#silentTicks = 0;
       return;
     }
-    const { firstByteMs, responseMs, silenceMs, traits } = this.#settings;
+    const { timeouts, traits } = this.#settings;
+    const { firstByteMs, responseMs, silenceMs } = timeouts;
     const silentMs = ++this.#silentTicks * tickMs;
     const eventlessMs = ++this.#eventlessTicks * tickMs;
     // A response that is not a stream arrives when it is complete, so its first byte may take as long as the generation.
