@@ -1,5 +1,5 @@
 import type { UserRecords } from '../../state/user-records.ts';
-import { hasTurns, newId, opened, type Conversation } from './draft.ts';
+import { hasTurns, opened, type Conversation } from './draft.ts';
 
 /** A conversation of a user in this browser. */
 export interface StoredConversation extends Conversation {
@@ -7,8 +7,6 @@ export interface StoredConversation extends Conversation {
   name: string | null;
   /** When its messages were last changed, Unix milliseconds. */
   updatedAtMs: number;
-  /** Another one after each change except of the name. */
-  revision: string;
 }
 
 /** Maximum number of conversations that a browser keeps for a user. */
@@ -16,18 +14,14 @@ export const MAX_CONVERSATIONS = 200;
 /** Maximum length of a title, in characters. */
 export const MAX_TITLE = 80;
 
-/** A conversation as this tab last read or wrote it. */
-interface Known extends Partial<Omit<Conversation, 'id'>> {
-  revision: string | null;
-  /** The revision that is being written, or that could not be written. */
-  next?: string;
-}
-
-/** The conversations of a user. Above the maximum number, the oldest are deleted. Methods reject if the storage is full or blocked. */
+/**
+ * The conversations of a user. Above the maximum number, the oldest are deleted. If two tabs change one at once, the last
+ * change is kept. Methods reject if the storage is full or blocked.
+ */
 export class Conversations {
   readonly #records: UserRecords<StoredConversation>;
-  /** To skip those without changes, and to keep what another tab has written. */
-  readonly #known = new Map<string, Known>();
+  /** As this tab last read or wrote them, to skip those without changes. */
+  readonly #known = new Map<string, Conversation>();
 
   constructor(records: UserRecords<StoredConversation>) {
     this.#records = records;
@@ -44,60 +38,42 @@ export class Conversations {
     return stored === undefined ? null : { ...stored, ...opened(stored) };
   }
 
-  /** Called when a tab shows a conversation: its next change replaces what was read. */
-  show({ id, system, settings, columns, revision }: StoredConversation): Conversation {
-    this.#known.set(id, { system, settings, columns, revision });
-    return { id, system, settings, columns };
-  }
-
-  /**
-   * Continues with changes of this tab that were not stored. `revisions` are those of `revisionsOf` before a reload, which can
-   * end a write whose result the tab did not learn.
-   */
-  resume(id: string, revisions: readonly string[], stored: StoredConversation | null): void {
-    const revision = revisions.find((one) => one === stored?.revision) ?? revisions[0] ?? null;
-    this.#known.set(id, { ...NOTHING, revision });
-  }
-
-  /** Returns the revision that the conversation of this tab continues, and the one that is being written. */
-  revisionsOf(id: string): string[] {
-    const { revision, next } = this.#known.get(id) ?? NOTHING;
-    return [revision, next].filter((one) => typeof one === 'string');
+  /** Called when a tab shows a conversation. */
+  show({ id, system, settings, columns }: StoredConversation): Conversation {
+    const conversation = { id, system, settings, columns };
+    this.#known.set(id, conversation);
+    return conversation;
   }
 
   /** Returns whether a conversation differs from what this tab read or wrote. */
   isChanged(draft: Conversation): boolean {
-    const known = this.#known.get(draft.id) ?? NOTHING;
+    const known = this.#known.get(draft.id);
+    if (known === undefined) return hasTurns(draft);
     const { system, settings, columns } = draft;
-    if (known.revision === null && !hasTurns(draft)) return false;
     return known.system !== system || known.settings !== settings || known.columns !== columns;
   }
 
   /**
-   * Stores a conversation if it changed. A conversation without messages is deleted. Returns the ID that it is stored
-   * under, which is a new one if another tab has written it, and the number of older ones that were deleted for it.
+   * Stores a conversation if it changed. A conversation without messages is deleted. Returns the number of older ones that
+   * were deleted for it.
    */
-  async save(draft: Conversation, nowMs = Date.now()): Promise<{ id: string; removed: number }> {
+  async save(draft: Conversation, nowMs = Date.now()): Promise<number> {
     const { id, system, settings, columns } = draft;
-    if (!this.isChanged(draft)) return { id, removed: 0 };
+    if (!this.isChanged(draft)) return 0;
     if (!hasTurns(draft)) {
       await this.remove(id);
-      return { id, removed: 0 };
+      return 0;
     }
-    const known = this.#known.get(id) ?? NOTHING;
-    const revision = newId();
-    this.#known.set(id, { ...known, next: revision });
-    let old: StoredConversation | undefined;
+    const known = this.#known.get(id);
+    let isNew = false;
     await this.#records.update(id, (stored) => {
-      old = stored;
-      if (stored && stored.revision !== known.revision) return stored;
+      isNew = stored === undefined;
       // Other parameters do not move a conversation to the top of the list.
-      const updatedAtMs = stored && known.columns === columns ? stored.updatedAtMs : nowMs;
-      return { id, name: stored?.name ?? null, updatedAtMs, revision, system, settings, columns };
+      const updatedAtMs = stored && known?.columns === columns ? stored.updatedAtMs : nowMs;
+      return { id, name: stored?.name ?? null, updatedAtMs, system, settings, columns };
     });
-    if (old && old.revision !== known.revision) return await this.save({ ...draft, id: newId() }, nowMs);
-    this.#known.set(id, { system, settings, columns, revision });
-    return { id, removed: old === undefined ? await this.#removeOldest() : 0 };
+    this.#known.set(id, { id, system, settings, columns });
+    return isNew ? await this.#removeOldest() : 0;
   }
 
   /** Names a conversation; an empty title is replaced by the beginning of the first message. */
@@ -123,8 +99,6 @@ export class Conversations {
     return oldest.length;
   }
 }
-
-const NOTHING: Known = { revision: null };
 
 /** Returns the name of a conversation, else the beginning of the first message of the user. */
 export function titleOf({ name, columns }: Pick<StoredConversation, 'name' | 'columns'>): string {

@@ -110,11 +110,10 @@ export class Playground {
 
   static async #restore(userId: string): Promise<Playground> {
     const conversations = new Conversations(new UserRecords(userId, 'conversation'));
-    const { draft, revisions } = fromTabText(readStored(userId));
+    const draft = fromTabText(readStored(userId));
     const stored = await conversations.read(draft.id).catch(() => null);
     if (!hasTurns(draft))
       return new Playground(userId, conversations, { ...draft, ...(stored && conversations.show(stored)) });
-    conversations.resume(draft.id, revisions, stored);
     return new Playground(userId, conversations, withImagesOf(stored, draft));
   }
 
@@ -374,14 +373,10 @@ export class Playground {
       let isStored = true;
       if (this.#conversations.isChanged(draft)) {
         try {
-          const { id, removed } = await this.#conversations.save(draft);
-          if (id !== draft.id && this.#state.draft.id === draft.id) {
-            this.set({ id });
-            notify.success('Another tab changed this conversation. This tab continues in a new one.');
-          }
+          const removed = await this.#conversations.save(draft);
           if (removed > 0)
             notify.success(`${counted(removed, 'old conversation')} deleted to make room for this one`);
-          this.#announce(id, reload);
+          this.#announce(draft.id, reload);
         } catch {
           isStored = false;
         }
@@ -394,10 +389,8 @@ export class Playground {
   /** Stores what this tab shows, with the messages if they are not among the conversations yet. */
   #storeTab(isSaved = true): void {
     const { draft } = this.#state;
-    const isChanged = this.#conversations.isChanged(draft);
-    const revisions = this.#conversations.revisionsOf(draft.id);
-    const text = tabText(isChanged ? draft : withoutTurns(draft), revisions);
-    const newTab = tabText(forNewTab(draft), []);
+    const text = tabText(this.#conversations.isChanged(draft) ? draft : withoutTurns(draft));
+    const newTab = tabText(forNewTab(draft));
     const storesImages = writeStored(this.#userId, text, newTab);
     const isStored = (storesImages || writeStored(this.#userId, withoutImages(text), newTab)) && isSaved;
     if (isStored === this.#state.isStored && storesImages === this.#state.storesImages) return;

@@ -3,9 +3,9 @@ import { EMPTY_DRAFT, newId, opened, type Draft } from './draft.ts';
 /** Of the stored texts. Those of other versions are ignored. */
 const VERSION = 2;
 
-/** Returns the text that a tab keeps. `revisions` are those of the stored conversation which the draft may continue. */
-export function tabText(draft: Draft, revisions: readonly string[]): string {
-  return JSON.stringify({ version: VERSION, draft, revisions });
+/** Returns the text that a tab keeps. */
+export function tabText(draft: Draft): string {
+  return JSON.stringify({ version: VERSION, draft });
 }
 
 /** Returns a stored text without its images, which can be too large. */
@@ -14,16 +14,13 @@ export function withoutImages(text: string): string {
 }
 
 /** Returns the draft in a stored text; an empty one if there is none, or only that of another version. */
-export function fromTabText(text: string | null): { draft: Draft; revisions: readonly string[] } {
+export function fromTabText(text: string | null): Draft {
   try {
     // Only this version writes such texts.
-    const stored = JSON.parse(text ?? '') as { version: unknown; draft: Draft; revisions: readonly string[] };
-    if (stored.version === VERSION) {
-      const { draft, revisions } = stored;
-      return { draft: { ...draft, ...opened(draft), id: draft.id || newId() }, revisions };
-    }
+    const { version, draft } = JSON.parse(text ?? '') as { version: unknown; draft: Draft };
+    if (version === VERSION) return { ...draft, ...opened(draft), id: draft.id || newId() };
   } catch {
     // An empty one.
   }
-  return { draft: { ...EMPTY_DRAFT, id: newId() }, revisions: [] };
+  return { ...EMPTY_DRAFT, id: newId() };
 }
