@@ -1,17 +1,17 @@
 import { Boxes, Play } from 'lucide-react';
-import type { ReactNode } from 'react';
-import type { ItemOf } from '../../api/client.ts';
+import type { ItemOf, ResponseOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
+import { Figure } from '../../components/card.tsx';
 import { CodeTabs } from '../../components/code.tsx';
 import { TextLink } from '../../components/link.tsx';
-import { Progress } from '../../components/progress.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
+import { LoadProgress } from '../../components/state-badge.tsx';
 import { EmptyState, Loaded, Notice, Skeleton, Skeletons } from '../../components/states.tsx';
 import { closestToReady, outputLabel, returnsEmbeddings } from '../../format/modality.ts';
 import { money } from '../../format/money.ts';
-import { bytes, oneDecimal, percent, whole } from '../../format/number.ts';
-import { duration, wait } from '../../format/time.ts';
+import { bytes, oneDecimal, whole } from '../../format/number.ts';
+import { between, duration, wait } from '../../format/time.ts';
 import { isAvailable } from '../../health/health-checks.ts';
 import { samplesOf } from '../../snippets/samples.ts';
 import { useFirstCall, type FirstCall } from './first-call.ts';
@@ -73,7 +73,7 @@ function TryOut({
 }: CallStepProps & {
   model: Model;
   call: FirstCall;
-  send: (body: Readonly<Record<string, unknown>>) => void;
+  send: (body: Readonly<Record<string, unknown>>) => Promise<void>;
 }) {
   const request = requestTo(model);
   const isDone = call.state === 'done';
@@ -93,7 +93,6 @@ function TryOut({
         <Button
           kind={isDone ? 'plain' : 'primary'}
           icon={<Play />}
-          busy={call.state === 'running'}
           disabled={!isAvailable(model)}
           onClick={() => send(request)}
         >
@@ -142,7 +141,7 @@ function requestTo(model: Model) {
 }
 
 /** The response as it arrives, with its timing, tokens and cost. */
-function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<'listServedModels'> }) {
+function FirstResponse({ call, model }: { call: FirstCall; model: Model }) {
   const { state, text, error } = call;
   const isRunning = state === 'running';
   return (
@@ -173,7 +172,7 @@ function FirstResponse({ call, model }: { call: FirstCall; model: ItemOf<'listSe
 }
 
 /** Whether the model can respond, the progress of its loading, or the reason why it is down. */
-function ModelState({ model }: { model: ItemOf<'listServedModels'> }) {
+function ModelState({ model }: { model: Model }) {
   const { id, state, reason, retry_in_ms: retry } = model;
   switch (state) {
     case 'ready':
@@ -194,74 +193,47 @@ function ModelState({ model }: { model: ItemOf<'listServedModels'> }) {
         </Notice>
       );
     case 'downloading':
-      return (
-        <Activity model={model} label="Downloading" text={`Downloading ${id}. This is only needed once.`} />
-      );
     case 'loading':
-      return <Activity model={model} label="Loading" text={`Loading ${id} into memory.`} />;
+      return (
+        <>
+          <p className="mb-3 text-sm break-words">
+            {state === 'loading'
+              ? `Loading ${id} into memory.`
+              : `Downloading ${id}. This is only needed once.`}
+          </p>
+          <LoadProgress status={model} />
+        </>
+      );
   }
 }
 
-function Activity({
-  model,
-  label,
-  text,
-}: {
-  model: ItemOf<'listServedModels'>;
-  label: string;
-  text: string;
-}) {
-  return (
-    <>
-      <p className="mb-3 text-sm break-words">{text}</p>
-      <Progress label={label} fraction={model.fraction} text={progressOf(model)} />
-    </>
-  );
-}
-
-function progressOf({ fraction, received_bytes: received, total_bytes: total }: ItemOf<'listServedModels'>) {
-  if (received !== null && total !== null) return `${bytes(received)} of ${bytes(total)}`;
-  if (received !== null) return bytes(received);
-  return fraction === null ? '' : percent(fraction);
-}
-
-/** Shown for unknown values. */
-const NONE = '—';
-
-function Figures({ call: { state, ttftMs, totalMs, usage, requestId } }: { call: FirstCall }) {
-  const hasEnded = state === 'done';
+/** The timing, tokens and cost of the response, from its receipt. */
+function Figures({ call: { state, requestId } }: { call: FirstCall }) {
   const receipt = useRead(
     'getReceipt',
     { params: { id: requestId ?? '' } },
-    { enabled: hasEnded && requestId !== null },
+    { enabled: state === 'done' && requestId !== null },
   );
-  const decodeMs = totalMs !== null && ttftMs !== null ? totalMs - ttftMs : 0;
-  const speed = usage !== null && decodeMs > 0 ? (usage.completionTokens - 1) / (decodeMs / 1000) : null;
+  const texts = receipt.data && textsOf(receipt.data.request);
+  const none = receipt.isFetching ? <Skeleton className="h-7 w-16" /> : '—';
   return (
     <dl className="grid grid-cols-2 gap-x-4 gap-y-3 border-t border-line px-4 py-3 sm:grid-cols-4">
-      <Figure label="Time to first token">{ttftMs === null ? NONE : duration(ttftMs)}</Figure>
-      <Figure label="Throughput">{speed === null ? NONE : `${oneDecimal(speed)} tokens/s`}</Figure>
-      <Figure label="Tokens">
-        {usage === null ? NONE : `${whole(usage.promptTokens)} in, ${whole(usage.completionTokens)} out`}
-      </Figure>
-      <Figure label="Cost">
-        {receipt.data !== undefined ? (
-          money(receipt.data.request.cost_usd)
-        ) : receipt.isFetching ? (
-          <Skeleton className="h-4 w-16" />
-        ) : (
-          NONE
-        )}
-      </Figure>
+      <Figure label="Time to first token" value={texts?.ttft ?? none} />
+      <Figure label="Throughput" value={texts?.speed ?? none} unit="tokens/s" />
+      <Figure label="Tokens" value={texts?.tokens ?? none} />
+      <Figure label="Cost" value={texts?.cost ?? none} />
     </dl>
   );
 }
 
-function Figure({ label, children }: { label: string; children: ReactNode }) {
-  return (
-    <div className="min-w-0">
-      <dt className="text-2xs text-ink-3">{label}</dt>
-      <dd className="text-sm font-medium tabular-nums">{children}</dd>
-    </div>
-  );
+function textsOf(request: ResponseOf<'getReceipt'>['request']) {
+  const ttft = between(request.started_at, request.first_token_at);
+  const decode = between(request.first_token_at, request.ended_at);
+  const { prompt_tokens: prompt, completion_tokens: completion, cost_usd: cost } = request;
+  return {
+    ttft: ttft === null ? '—' : duration(ttft),
+    speed: decode === null || decode === 0 ? '—' : oneDecimal(((completion - 1) * 1000) / decode),
+    tokens: `${whole(prompt)} in, ${whole(completion)} out`,
+    cost: money(cost),
+  };
 }

@@ -1,106 +1,56 @@
-import { useCallback, useEffect, useReducer, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { ApiError } from '../../api/client.ts';
 import { embed } from '../../api/embed.ts';
-import { generate, type GenerateEvent, type Usage } from '../../api/generate.ts';
+import { generate } from '../../api/generate.ts';
 import { counted, fixed } from '../../format/number.ts';
 
-/** The state of the first request. */
+/** The first request, and its response as it arrives. */
 export interface FirstCall {
   state: 'idle' | 'running' | 'done' | 'failed';
   text: string;
-  /** Time to the first token. */
-  ttftMs: number | null;
-  usage: Usage | null;
-  totalMs: number | null;
-  /** The id of the receipt. */
+  /** The ID of the receipt. */
   requestId: string | null;
   error: ApiError | null;
 }
 
-const IDLE: FirstCall = {
-  state: 'idle',
-  text: '',
-  ttftMs: null,
-  usage: null,
-  totalMs: null,
-  requestId: null,
-  error: null,
-};
+const IDLE: FirstCall = { state: 'idle', text: '', requestId: null, error: null };
 
-type Step = GenerateEvent | { type: 'sent' } | { type: 'refused'; error: ApiError };
+type Body = Readonly<Record<string, unknown>>;
 
-function next(call: FirstCall, step: Step): FirstCall {
-  switch (step.type) {
-    case 'sent':
-      return { ...IDLE, state: 'running' };
-    case 'accepted':
-      return { ...call, requestId: step.requestId };
-    case 'first_token':
-      return { ...call, ttftMs: step.ttftMs };
-    case 'text':
-      return { ...call, text: call.text + step.text };
-    case 'reasoning':
-    case 'tool_call':
-    case 'finish':
-      return call;
-    case 'usage':
-      return { ...call, usage: step.usage };
-    case 'fault':
-      return { ...call, error: step.error };
-    case 'end':
-      return { ...call, state: call.error === null ? 'done' : 'failed', totalMs: step.totalMs };
-    case 'refused':
-      return { ...call, state: 'failed', error: step.error };
-  }
-}
-
-/** Sends a chat completion request, or one for an embedding if it has an `input`, with the key and tracks its response. Unmounting cancels it. */
-export function useFirstCall(apiKey: string): [FirstCall, (body: Readonly<Record<string, unknown>>) => void] {
-  const [call, dispatch] = useReducer(next, IDLE);
+/** Sends a chat completion request, or one for an embedding if it has an `input`, with the key. Unmounting cancels it. */
+export function useFirstCall(apiKey: string): [FirstCall, (body: Body) => Promise<void>] {
+  const [call, setCall] = useState(IDLE);
   const running = useRef<AbortController>(null);
   useEffect(() => () => running.current?.abort(), []);
-  const send = useCallback(
-    (body: Readonly<Record<string, unknown>>) => {
-      const controller = new AbortController();
-      running.current = controller;
-      dispatch({ type: 'sent' });
-      void follow({ apiKey, body, signal: controller.signal }, dispatch);
-    },
-    [apiKey],
-  );
+  const update = (values: Partial<FirstCall>) => setCall((now) => ({ ...now, ...values }));
+  const send = async (body: Body): Promise<void> => {
+    const { signal } = (running.current = new AbortController());
+    setCall({ ...IDLE, state: 'running' });
+    try {
+      if (body['input'] !== undefined) {
+        const { vectors, requestId } = await embed({ body, key: apiKey, signal });
+        update({ requestId, text: vectorText(vectors[0] ?? []) });
+      } else {
+        for await (const event of generate({ body, key: apiKey, signal })) {
+          if (event.type === 'accepted') update({ requestId: event.requestId });
+          if (event.type === 'text') setCall((now) => ({ ...now, text: now.text + event.text }));
+          if (event.type === 'fault') throw event.error;
+        }
+      }
+      update({ state: 'done' });
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof ApiError)) throw error;
+      update({ state: 'failed', error });
+    }
+  };
   return [call, send];
-}
-
-interface Given {
-  apiKey: string;
-  body: Readonly<Record<string, unknown>>;
-  signal: AbortSignal;
-}
-
-async function follow(given: Given, onStep: (step: Step) => void): Promise<void> {
-  const { apiKey: key, body, signal } = given;
-  try {
-    const events = body['input'] === undefined ? generate({ body, key, signal }) : embedding(given);
-    for await (const event of events) onStep(event);
-  } catch (error) {
-    if (signal.aborted) return;
-    if (!(error instanceof ApiError)) throw error;
-    onStep({ type: 'refused', error });
-  }
 }
 
 /** Numbers of a vector that are shown. */
 const SHOWN = 4;
 
-/** Requests an embedding, and describes its vector as text. */
-async function* embedding({ apiKey: key, body, signal }: Given): AsyncGenerator<GenerateEvent> {
-  const { vectors, promptTokens, requestId, totalMs } = await embed({ body, key, signal });
-  yield { type: 'accepted', requestId };
-  const vector = vectors[0] ?? [];
+function vectorText(vector: readonly number[]): string {
   const numbers = vector.slice(0, SHOWN).map((number) => fixed(number, SHOWN));
-  const text = `A vector of ${counted(vector.length, 'number')}: ${numbers.join(', ')}, …`;
-  yield { type: 'text', choice: 0, text, logprobs: [] };
-  const usage = { promptTokens, completionTokens: 0, reasoningTokens: 0, cachedTokens: 0 };
-  yield { type: 'usage', usage };
-  yield { type: 'end', totalMs };
+  return `A vector of ${counted(vector.length, 'number')}: ${numbers.join(', ')}, …`;
 }
