@@ -24,7 +24,7 @@ export interface Answer {
   /** Total time in milliseconds; null: in progress, or the end was not observed. */
   totalMs: number | null;
   usage: Usage | null;
-  /** USD, a decimal string; null: unknown. */
+  /** USD, a decimal string, from the receipt; null: unknown. */
   cost: string | null;
   fault: Fault | null;
   /** Stopped by the user. */
@@ -49,14 +49,6 @@ interface Choice {
   logprobs: readonly TokenLogprob[];
 }
 
-/** USD per million tokens, decimal strings of at most 6 decimals. */
-export interface Pricing {
-  prompt: string;
-  completion: string;
-  /** Of cached prompt tokens; null: the same as `prompt`. */
-  input_cache_read: string | null;
-}
-
 /** Returns an empty response. */
 export function emptyAnswer(model: string): Answer {
   return {
@@ -78,8 +70,8 @@ export function isInProgress({ stopped, fault, totalMs }: Answer): boolean {
   return !stopped && fault === null && totalMs === null;
 }
 
-/** Applies an event to a response. `pricing` is the model's; null: unknown. */
-export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricing | null): Answer {
+/** Applies an event to a response. */
+export function afterEvent(answer: Answer, event: GenerateEvent): Answer {
   switch (event.type) {
     case 'accepted':
       return { ...answer, requestId: event.requestId };
@@ -104,10 +96,9 @@ export function afterEvent(answer: Answer, event: GenerateEvent, pricing: Pricin
     case 'finish':
       return withChoice(answer, event.choice, (choice) => ({ ...choice, finish: event.reason }));
     case 'usage':
-      return { ...answer, usage: event.usage, cost: pricing && costOf(event.usage, pricing) };
+      return { ...answer, usage: event.usage };
     case 'fault':
-      // Requests that end with a service error are not charged.
-      return { ...answer, fault: faultOf(event.error), cost: null };
+      return { ...answer, fault: faultOf(event.error) };
     case 'end':
       return { ...answer, totalMs: event.totalMs };
   }
@@ -156,27 +147,6 @@ function withCall(
   const before = next[index] ?? EMPTY_CALL;
   next[index] = { id: id ?? before.id, name: name ?? before.name, arguments: before.arguments + more };
   return next;
-}
-
-/** Amounts are integers of 10^-12 USD, so a price per million tokens with 6 decimals is an integer per token. */
-const DECIMALS = 12;
-const PRICE_DECIMALS = 6;
-
-/** Returns the cost of a request in USD as a decimal string, computed exactly like the service. */
-export function costOf(usage: Usage, { prompt, completion, input_cache_read: cached }: Pricing): string {
-  const { promptTokens, cachedTokens, completionTokens } = usage;
-  const pico =
-    BigInt(promptTokens - cachedTokens) * scaled(prompt) +
-    BigInt(cachedTokens) * scaled(cached ?? prompt) +
-    BigInt(completionTokens) * scaled(completion);
-  const digits = pico.toString().padStart(DECIMALS + 1, '0');
-  const fraction = digits.slice(-DECIMALS).replace(/0+$/, '');
-  return digits.slice(0, -DECIMALS) + (fraction === '' ? '' : `.${fraction}`);
-}
-
-function scaled(usd: string): bigint {
-  const [whole = '', fraction = ''] = usd.split('.');
-  return BigInt(whole + fraction.padEnd(PRICE_DECIMALS, '0'));
 }
 
 /** Returns whether the arguments of a call are the JSON of an object. Empty arguments are accepted too. */

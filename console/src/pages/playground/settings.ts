@@ -237,14 +237,6 @@ export const NUMBERS: readonly NumberParameter[] = [
 export const MAX_STOPS = 4;
 /** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
 export const MAX_TEXT_LENGTH = 1024;
-/** Maximum number of template variables. */
-export const MAX_VARIABLES = 64;
-/** Maximum size of all template variables, in characters of JSON. */
-export const MAX_VARIABLES_LENGTH = 65_536;
-const VARIABLE_NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
-/** Maximum length of a schema, in JSON characters. */
-const MAX_SCHEMA_LENGTH = 65_536;
-
 /** Validates the settings. */
 export function validationErrors(settings: Settings): FieldErrors {
   const errors: Record<string, string | null> = {};
@@ -333,27 +325,15 @@ function numberError(parameter: NumberParameter, typed: string): string | null {
 function schemaError(text: string): string | null {
   const read = readJson(text);
   if ('error' in read) return read.error;
-  if (!isObject(read.value)) return 'The schema must be a JSON object.';
-  return JSON.stringify(read.value).length > MAX_SCHEMA_LENGTH
-    ? `The schema must be at most ${MAX_SCHEMA_LENGTH} characters.`
-    : null;
+  return isObject(read.value) ? null : 'The schema must be a JSON object.';
 }
 
-/** Validates template variables; null: valid or empty. The service refuses the names that it sets itself. */
-export function variablesError(text: string): string | null {
+/** Validates template variables; null: valid or empty. The service checks their names and sizes. */
+function variablesError(text: string): string | null {
   if (text.trim() === '') return null;
   const read = readJson(text);
   if ('error' in read) return read.error;
-  if (!isObject(read.value)) return 'Enter a JSON object, such as { "enable_thinking": false }.';
-  const names = Object.keys(read.value);
-  if (names.length > MAX_VARIABLES) return `Use at most ${MAX_VARIABLES} variables.`;
-  const invalid = names.find((name) => !VARIABLE_NAME.test(name));
-  if (invalid !== undefined) {
-    return `Invalid variable name ${JSON.stringify(invalid)}. Use a letter, followed by at most 63 letters, digits or _.`;
-  }
-  return JSON.stringify(read.value).length > MAX_VARIABLES_LENGTH
-    ? `Use at most ${MAX_VARIABLES_LENGTH} characters of JSON.`
-    : null;
+  return isObject(read.value) ? null : 'Enter a JSON object, such as { "enable_thinking": false }.';
 }
 
 function choiceError({ tools, toolChoice }: Settings): string | null {

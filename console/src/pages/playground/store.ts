@@ -306,14 +306,13 @@ export class Playground {
     if (this.#surroundings === null) return;
     const { accountId, models } = this.#surroundings;
     const { draft } = this.#state;
-    const pricing = models.find((one) => one.id === column.model)?.pricing ?? null;
     const body = requestOf(draft, column, recommendedOf(models, column.model), id);
     const { signal } = this.#stop;
     const sentAt = performance.now();
     try {
       const request = { body, stream: draft.settings.stream, signal };
       for await (const event of generateFor(accountId, request)) {
-        this.#setDraft(answered(this.#state.draft, id, (answer) => afterEvent(answer, event, pricing)));
+        this.#setDraft(answered(this.#state.draft, id, (answer) => afterEvent(answer, event)));
         this.#frame ??= requestAnimationFrame(() => this.#publish());
       }
     } catch (error) {
@@ -331,19 +330,16 @@ export class Playground {
     if (ended) void this.#complete(id, ended);
   }
 
-  /** Adds the missing usage and cost to the responses that have ended. */
+  /** Adds the cost, and missing usage, to the responses that have ended. */
   #completeAll(): void {
     for (const { turns } of this.#state.draft.columns)
       for (const { id, answer } of turns)
         if (answer && !isInProgress(answer)) void this.#complete(id, answer);
   }
 
-  /**
-   * Adds usage and cost from the receipt to a response that was stopped or interrupted and therefore lacks them. Never
-   * rejects.
-   */
-  async #complete(id: string, { requestId, usage, cost }: Answer): Promise<void> {
-    if (requestId === null || (usage !== null && cost !== null)) return;
+  /** Adds usage and cost from the receipt to a response. Never rejects. */
+  async #complete(id: string, { requestId, cost }: Answer): Promise<void> {
+    if (requestId === null || cost !== null) return;
     for (const ms of RECEIPT_DELAYS_MS) {
       await new Promise((resolve) => setTimeout(resolve, ms));
       try {
