@@ -185,7 +185,7 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
   },
   'several choices, streamed': {
     request: { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], n: 2, stream: true, max_tokens: 4 },
-    prints: /1/,
+    prints: /\w+/,
   },
   'a chat completion with tools': {
     request: {
@@ -235,13 +235,13 @@ const REQUESTS: Readonly<Record<string, { request: Record<string, unknown>; prin
     request: { model: MODEL, prompt: ['One', 'Two'], max_tokens: 4, stream: false },
     prints: /\w+/,
   },
-  'embeddings of several texts, printed as their cosines': {
+  'embeddings of several texts': {
     request: { model: EMBEDDER, input: ["It's", "It's", '"quoted"'], user: 'user-1' },
-    prints: /^cosine (1|0\.9999\d*)(\.0\d*)?\ncosine -?\d|"embedding": ?\[/,
+    prints: /^0 \[[^]*^1 \[[^]*^2 \[|"embedding": ?\[/m,
   },
   'one embedding': {
     request: { model: EMBEDDER, input: 'Hi', dimensions: 3 },
-    prints: /^3\n$|"embedding": ?\[/,
+    prints: /^0 \[|"embedding": ?\[/,
   },
 };
 

@@ -4,26 +4,18 @@ interface Printing {
   whole: string;
   /** Prints `stream`. */
   stream: string;
-  /** The same for responses with several choices, and for several embeddings. Default: the same as for one. */
-  several?: string;
-  severalStream?: string;
 }
 
 /** The parts of a request that decide how its response is printed. */
 export interface Printed {
   streams: boolean;
-  /** The response has several choices. */
-  many: boolean;
   /** The response may call tools. */
   tools: boolean;
 }
 
 /** Returns the lines that print a response. */
-export function printOf(printing: Printing, { streams, many, tools }: Printed): string {
-  const text = streams
-    ? ((many ? printing.severalStream : undefined) ?? printing.stream)
-    : ((many ? printing.several : undefined) ?? printing.whole);
-  return text
+export function printOf({ whole, stream }: Printing, { streams, tools }: Printed): string {
+  return (streams ? stream : whole)
     .trim()
     .replaceAll(/^\?(.*\n?)/gm, tools ? '$1' : '')
     .trimEnd();
@@ -39,9 +31,10 @@ export interface Printings {
 export const CHAT: Printings = {
   python: {
     whole: `
-print(completion.choices[0].message.content)
-?for call in completion.choices[0].message.tool_calls or []:
-?    print(call.id, call.function.name, call.function.arguments)`,
+for choice in completion.choices:
+    print(choice.message.content)
+?    for call in choice.message.tool_calls or []:
+?        print(call.id, call.function.name, call.function.arguments)`,
     stream: `
 for chunk in stream:
     for choice in chunk.choices:
@@ -50,34 +43,24 @@ for chunk in stream:
 ?            if call.id:
 ?                print(f"\\n{call.id} {call.function.name} ", end="")
 ?            print(call.function.arguments or "", end="", flush=True)`,
-    several: `
-for choice in completion.choices:
-    print(choice.index, choice.message)`,
-    severalStream: `
-for chunk in stream:
-    for choice in chunk.choices:
-        print(choice.index, choice.delta)`,
   },
   typescript: {
     whole: `
-console.log(completion.choices[0]?.message.content);
-?for (const call of completion.choices[0]?.message.tool_calls ?? []) {
-?  if (call.type === 'function') console.log(call.id, call.function.name, call.function.arguments);
-?}`,
-    stream: `
-for await (const chunk of stream) {
-  const delta = chunk.choices[0]?.delta;
-  process.stdout.write(delta?.content ?? '');
-?  for (const call of delta?.tool_calls ?? []) {
-?    if (call.id) process.stdout.write(\`\\n\${call.id} \${call.function?.name} \`);
-?    process.stdout.write(call.function?.arguments ?? '');
+for (const { message } of completion.choices) {
+  console.log(message.content);
+?  for (const call of message.tool_calls ?? []) {
+?    if (call.type === 'function') console.log(call.id, call.function.name, call.function.arguments);
 ?  }
 }`,
-    several: `
-for (const choice of completion.choices) console.log(choice.index, JSON.stringify(choice.message));`,
-    severalStream: `
+    stream: `
 for await (const chunk of stream) {
-  for (const choice of chunk.choices) console.log(choice.index, JSON.stringify(choice.delta));
+  for (const { delta } of chunk.choices) {
+    process.stdout.write(delta.content ?? '');
+?    for (const call of delta.tool_calls ?? []) {
+?      if (call.id) process.stdout.write(\`\\n\${call.id} \${call.function?.name} \`);
+?      process.stdout.write(call.function?.arguments ?? '');
+?    }
+  }
 }`,
   },
 };
@@ -169,26 +152,17 @@ for await (const event of stream) {
   },
 };
 
-/** Embeddings, which are never streamed. Several are printed as their cosines with the first. */
+/** Embeddings, which are never streamed. */
 export const EMBEDDINGS: Printings = {
   python: {
-    whole: `print(len(response.data[0].embedding))`,
+    whole: `
+for item in response.data:
+    print(item.index, item.embedding)`,
     stream: '',
-    several: `
-first, *others = [item.embedding for item in response.data]
-for other in others:
-    product = sum(a * b for a, b in zip(first, other))
-    lengths = sum(a * a for a in first) * sum(b * b for b in other)
-    print("cosine", product / lengths**0.5)`,
   },
   typescript: {
-    whole: `console.log(response.data[0]?.embedding.length);`,
+    whole: `
+for (const { index, embedding } of response.data) console.log(index, embedding);`,
     stream: '',
-    several: `
-const [first = [], ...others] = response.data.map(({ embedding }) => embedding);
-for (const other of others) {
-  const product = first.reduce((sum, number, index) => sum + number * (other[index] ?? 0), 0);
-  console.log('cosine', product / (Math.hypot(...first) * Math.hypot(...other)));
-}`,
   },
 };

@@ -49,9 +49,6 @@ function samplesIn(api: Api, { baseUrl, key, request: body }: Omit<SampleInput, 
     named: fieldsOf(body).filter(([field]) => api.fields.has(field)),
     others: fieldsOf(body).filter(([field]) => !api.fields.has(field)),
     streams: body['stream'] === true,
-    many:
-      (typeof body['n'] === 'number' && body['n'] > 1) ||
-      (api === APIS.embeddings && Array.isArray(body['input']) && body['input'].length > 1),
     tools: Array.isArray(body['tools']) && body['tools'].length > 0,
   };
   return [
