@@ -19,7 +19,6 @@ import {
 import { lazy, type ComponentType } from 'react';
 
 interface PageRoute {
-  /** A wouter path pattern. */
   path: string;
   /** Loads the page on first use. */
   load: () => Promise<{ default: ComponentType }>;
@@ -36,7 +35,6 @@ interface PageGroup {
   pages: readonly PageRoute[];
 }
 
-/** A page with an entry in the sidebar. */
 function listed(path: string, label: string, icon: LucideIcon, load: PageRoute['load']): PageRoute {
   return { path, load, menu: { label, icon } };
 }

@@ -4,13 +4,11 @@ export { ACTION_LABELS, USAGE_COUNTS };
 
 /** The name of a management API endpoint. */
 export type Operation = keyof Contract;
-/** Response body of an endpoint. */
 export type ResponseOf<Op extends Operation> = Contract[Op]['response'];
 /** An element of the list that an endpoint returns. */
 export type ItemOf<Op extends Operation> =
   ResponseOf<Op> extends { data: readonly (infer One)[] } ? One : never;
 
-/** The request parts that an endpoint accepts. */
 type PartOf<Op extends Operation> = {
   [Part in 'params' | 'query' | 'body']: Contract[Op][Part] extends undefined
     ? never
@@ -92,7 +90,6 @@ export interface PageOf<T> {
   next_cursor: string | null;
 }
 
-/** The endpoints that return a list in pages. */
 export type Paged = { [Op in Operation]: ResponseOf<Op> extends PageOf<unknown> ? Op : never }[Operation];
 
 /** Calls an endpoint for one page of its list. `cursor` null: the first page. */

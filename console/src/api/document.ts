@@ -40,7 +40,6 @@ export interface Parameter {
 /** Request or response content by media type. */
 type Content = Readonly<Record<string, { schema: Schema } | undefined>>;
 
-/** An operation of the document. */
 export interface DocumentOperation {
   operationId: string;
   summary: string;

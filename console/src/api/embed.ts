@@ -1,6 +1,5 @@
 import { connectionLost, send } from './generate.ts';
 
-/** The vectors of texts. */
 export interface Embeddings {
   /** In the order of the inputs. All have the same length. */
   vectors: readonly (readonly number[])[];
@@ -11,7 +10,6 @@ export interface Embeddings {
   totalMs: number;
 }
 
-/** A request for embeddings. */
 export interface EmbedCall {
   /** Request body without `encoding_format`. */
   body: Readonly<Record<string, unknown>>;

@@ -1,7 +1,6 @@
 import { createParser } from 'eventsource-parser';
 import { ApiError, faultOf, unreachable } from './client.ts';
 
-/** Token counts of a request. */
 export interface Usage {
   promptTokens: number;
   completionTokens: number;
@@ -37,7 +36,6 @@ export type GenerateEvent =
   /** Always last. `totalMs`: from sending the request to the last byte. */
   | { type: 'end'; totalMs: number };
 
-/** A generation request. */
 export interface GenerateCall {
   /** Request body without `stream` and `stream_options`. */
   body: Readonly<Record<string, unknown>>;

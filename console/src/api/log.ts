@@ -4,7 +4,6 @@ import type { Arguments, ItemOf } from './client.ts';
 import { withNewest, type Pages } from './newest.ts';
 import { pagesKey, useList, useRead } from './queries.ts';
 
-/** Page size. */
 const PAGE = 100;
 /** Loads more pages automatically until there are enough matching rows: a page may contain few or none. */
 const MIN_ROWS = 20;

@@ -5,7 +5,6 @@ interface Page<Row> {
   next_cursor: string | null;
 }
 
-/** The loaded pages of a list. */
 export interface Pages<Row> {
   pages: Page<Row>[];
   pageParams: (string | null)[];

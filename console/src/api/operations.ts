@@ -1,6 +1,5 @@
 import type { ApiDocument, DocumentOperation, Parameter, Schema } from './document.ts';
 
-/** A response of an operation. */
 export interface Response {
   status: string;
   /** Description; for errors one paragraph per code. */
@@ -11,7 +10,6 @@ export interface Response {
   events: Schema | null;
 }
 
-/** An operation of the API reference. */
 export interface Entry {
   id: string;
   /** Title, such as "Create chat completion". */

@@ -37,7 +37,6 @@ export function checkSession(error: Error): void {
     void queryClient.invalidateQueries({ queryKey: SESSION });
 }
 
-/** The cache of all responses. */
 export const queryClient = new QueryClient({
   queryCache: new QueryCache({
     onSuccess: (data, { queryKey }) => {
@@ -169,7 +168,6 @@ export function useReads<Op extends Operation>(
   });
 }
 
-/** Loads all pages of a list. */
 export function useAll<Op extends Paged>(
   operation: Op,
   given: Arguments<Op> | undefined,
@@ -277,7 +275,6 @@ export function useMore(wanted: boolean, rest: ListRest | undefined): void {
   });
 }
 
-/** Maximum number of keys in one list. */
 const MAX_KEYS = 1000;
 
 /** Loads the keys of an account, or of all accounts if the query is empty. Playground keys are not included. */

@@ -70,7 +70,6 @@ const SINGLE: Readonly<Record<string, string>> = {
   'plan.make_default': 'Default plan',
 };
 
-/** Returns the changes of an entry, in order. */
 export function changesOf({ action, detail }: Entry): Change[] {
   if (isChange(detail)) return [changeOf(SINGLE[action] ?? 'Value', detail)];
   return Object.entries(detail).map(([field, value]) => {
@@ -89,7 +88,6 @@ function isChange(value: unknown): value is { from: unknown; to: unknown } {
   return typeof value === 'object' && value !== null && 'from' in value && 'to' in value;
 }
 
-/** Formats a value. */
 function valueText(field: string, value: unknown): string {
   if (value === null || value === undefined) return NONE[field.toLowerCase()] ?? 'None';
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
@@ -164,7 +162,6 @@ export function foldPlaygroundKeys(
   return rows;
 }
 
-/** Returns the row of a single entry. */
 export const rowOf = (entry: Entry): AuditRow => ({ entry, group: null });
 
 const isSameGroup = (one: Entry, other: Entry | undefined): boolean =>

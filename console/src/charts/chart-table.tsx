@@ -12,11 +12,9 @@ interface ChartTableProps {
   /** Index of the period that has not ended yet. */
   partial?: number | undefined;
   formatTime: (unixSeconds: number) => string;
-  /** Returns the link for a time. */
   linkOf?: ((index: number) => string) | undefined;
 }
 
-/** The data of a chart as a table. */
 export function ChartTable({ label, times, series, unit, partial, formatTime, linkOf }: ChartTableProps) {
   const cell = 'px-3 py-1.5 first:pl-0 last:pr-0';
   return (

@@ -20,7 +20,6 @@ interface ChartProps {
   times: readonly number[];
   series: readonly Series[];
   unit: Unit;
-  /** Formats times in the tooltip. */
   formatTime: (unixSeconds: number) => string;
   /** Formats times on the axis; default: as in the tooltip. */
   formatTick?: ((unixSeconds: number) => string) | undefined;
@@ -142,7 +141,6 @@ function usePlot(container: RefObject<HTMLDivElement | null>, props: ChartProps)
   return plot;
 }
 
-/** The names and colors of the series. */
 function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: boolean }) {
   // More than one thin line would only repeat the colors of the thick lines, so thin lines are then left out.
   const tails = series.filter(({ tail }) => tail).length;
@@ -168,9 +166,7 @@ function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: b
 interface ReadOutProps {
   time: string;
   series: readonly Series[];
-  /** Index of the hovered column. */
   index: number;
-  /** Number of columns. */
   columns: number;
   /** Left edge of the hovered column, in pixels from the left of the chart. */
   left: number;

@@ -4,19 +4,16 @@ import { isAboveZero, isMeasured, isolated, painted, type Series } from './serie
 import { ticks } from './ticks.ts';
 import { tickLabels, valueTicks, type Unit } from './value-axis.ts';
 
-/** The data of a plot. */
 export interface Plotted {
   times: readonly number[];
   series: readonly Series[];
   unit: Unit;
   /** Index of the period that has not ended yet; its bars are striped. */
   partial: number | undefined;
-  /** Formats axis times. */
   formatTick: (unixSeconds: number) => string;
   height: number;
 }
 
-/** A chart on a canvas. */
 export interface Plot {
   /** Replaces the data. The number and style of the series must stay the same. */
   change: (plotted: Plotted) => void;
@@ -158,7 +155,6 @@ function fits({ ctx, width }: uPlot, tick: string, toTheRight: number): boolean 
   return half <= toTheRight * (width - Y_AXIS) + PADDING;
 }
 
-/** Returns the width that the longest label needs. */
 function axisWidth({ ctx }: uPlot, values: string[] | null): number {
   ctx.save();
   ctx.font = FONT;

@@ -1,4 +1,3 @@
-/** A series of a chart. */
 export interface Series {
   label: string;
   /** One value per time; null: no data. */
@@ -53,7 +52,6 @@ export const timeText = (text: string, isPartial: boolean): string => (isPartial
 const withoutZeros = (values: Series['values']): (number | null)[] =>
   values.map((value, at) => (value === 0 && !values[at - 1] && !values[at + 1] ? null : value));
 
-/** Returns whether any series has a value above 0. */
 export const isAboveZero = (series: readonly Series[]): boolean =>
   series.some(({ values }) => values.some((value) => value !== null && value > 0));
 

@@ -89,7 +89,6 @@ export function TextButton(props: ComponentProps<'button'>) {
   );
 }
 
-/** A link that looks like a button. */
 export function ButtonLink({
   kind,
   size,

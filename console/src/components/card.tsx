@@ -3,7 +3,6 @@ import { classNames } from './class-names.ts';
 
 interface CardProps {
   title?: ReactNode;
-  /** One line below the title. */
   hint?: ReactNode;
   /** Next to the title, such as a button. */
   actions?: ReactNode;
@@ -13,7 +12,6 @@ interface CardProps {
   children: ReactNode;
 }
 
-/** A section of a page. */
 export function Card({ title, hint, actions, flush = false, className, children }: CardProps) {
   return (
     <section className={classNames('min-w-0 rounded-xl border border-line bg-surface', className)}>

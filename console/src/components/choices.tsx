@@ -60,7 +60,6 @@ function Box(props: BaseCheckbox.Root.Props) {
   );
 }
 
-/** A switch that takes effect immediately. */
 export function Switch({ checked, onChange, disabled = false, children }: OnOffProps) {
   return (
     <label className="flex items-center justify-between gap-3 text-sm text-ink">

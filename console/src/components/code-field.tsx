@@ -17,9 +17,7 @@ export function CodeField({
   label: string;
   value: string;
   onChange: (code: string) => void;
-  /** Validation error. */
   error?: string | null;
-  /** Takes the focus on mount. */
   focus?: boolean;
 }) {
   const id = useId();

@@ -4,7 +4,6 @@ import { Button } from './button.tsx';
 import { openOverlay, type Overlay } from './overlays.tsx';
 
 interface Question {
-  /** A question. */
   title: string;
   /** Consequences of the action. */
   children: ReactNode;

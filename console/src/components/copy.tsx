@@ -26,7 +26,6 @@ async function copyText(text: string, what: string): Promise<boolean> {
   return true;
 }
 
-/** A button that copies text to the clipboard. */
 export function CopyButton({ text, what, labeled = false, onCopied }: CopyProps) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {

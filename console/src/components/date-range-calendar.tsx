@@ -20,7 +20,6 @@ import { Button } from './button.tsx';
 import { addDays, type Days } from './date-range-days.ts';
 
 interface CalendarProps {
-  /** Initial selection. */
   days: Days | null;
   /** Last selectable day. */
   today: string;

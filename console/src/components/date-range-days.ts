@@ -15,7 +15,6 @@ export const dayAt = (ms: number): string => new Date(ms).toISOString().slice(0,
 /** Returns the day that is this number of days after `day`, or before it if the number is negative. */
 export const addDays = (day: string, days: number): string => dayAt(Date.parse(day) + days * DAY_MS);
 
-/** Returns the number of days. */
 export const countDays = ({ from, to }: Days): number => (Date.parse(to) - Date.parse(from)) / DAY_MS;
 
 /** Returns the first day of the month that is `later` months after the month of a day. */
@@ -28,7 +27,6 @@ export function monthOf(day: string, later = 0): string {
 export const isDay = (text: string): boolean =>
   /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && addDays(text, 0) === text;
 
-/** Preset ranges. */
 export const NAMED_RANGES = {
   today: 'Today',
   '7d': 'Last 7 days',
@@ -39,7 +37,6 @@ export const NAMED_RANGES = {
 } as const;
 export type NamedRange = keyof typeof NAMED_RANGES;
 
-/** Returns whether the text names a preset range. */
 export const isNamedRange = (text: string): text is NamedRange => Object.hasOwn(NAMED_RANGES, text);
 
 /** Returns the days of a preset range. All except `last-month` include today. */

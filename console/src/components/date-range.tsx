@@ -24,7 +24,6 @@ interface DateRangeProps {
   range: NamedRange | 'any' | null;
   /** The selected days; null: the range does not consist of whole days. */
   days: Days | null;
-  /** Offers "Any time". */
   any?: boolean;
   small?: boolean;
   onRange: (range: NamedRange | 'any') => void;
@@ -139,7 +138,6 @@ interface TimeFilterProps {
   onChange: (value: TimeRange) => void;
 }
 
-/** Selects a time range. */
 export function TimeFilter({ value, onChange }: TimeFilterProps) {
   const { range, from, to } = value;
   const today = useToday();

@@ -8,7 +8,6 @@ interface DialogProps {
   open: boolean;
   onClose: () => void;
   title: ReactNode;
-  /** One line below the title. */
   hint?: ReactNode;
   /** Icon buttons next to the title. */
   tools?: ReactNode;

@@ -6,7 +6,6 @@ interface DisclosureProps {
   /** With `onToggle`, whether it is open; otherwise it starts closed. */
   open?: boolean;
   onToggle?: (open: boolean) => void;
-  /** Has a frame. */
   framed?: boolean;
   className?: string;
   children: ReactNode;
@@ -16,7 +15,6 @@ interface LazyDisclosureProps extends Pick<DisclosureProps, 'label' | 'className
   children: () => ReactNode;
 }
 
-/** The look of a disclosure with a frame around it. */
 const FRAMED =
   'rounded-lg border border-line [&>summary]:flex [&>summary]:h-10 [&>summary]:gap-2 [&>summary]:px-3 [&>summary]:text-sm [&>summary]:hover:bg-hover';
 

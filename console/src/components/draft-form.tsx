@@ -4,11 +4,9 @@ import { Button } from './button.tsx';
 import { Form, FormError, useDraft, type DraftOptions, type FieldOf } from './form.tsx';
 
 interface DraftFormProps<Draft extends object> extends DraftOptions<Draft> {
-  /** Label of the submit button. */
   action: string;
   /** Shows an error that is not about a field. Default: its message. */
   renderError?: (error: ApiError) => ReactNode;
-  /** Below the submit button. */
   below?: ReactNode;
   children: (field: FieldOf<Draft>) => ReactNode;
 }

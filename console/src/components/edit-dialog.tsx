@@ -7,12 +7,10 @@ import { Form, FormError, useDraft, type DraftOptions, type FieldOf } from './fo
 
 interface EditDialogProps<Draft extends object> extends DraftOptions<Draft> {
   title: ReactNode;
-  /** One line below the title. */
   hint?: ReactNode;
   /** Label of the submit button; null: nothing can be submitted yet. */
   action: string | null;
   danger?: boolean;
-  /** Label of the cancel button. */
   cancel?: string;
   size?: 'small' | 'medium' | 'large';
   side?: boolean;

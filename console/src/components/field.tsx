@@ -52,7 +52,6 @@ const ERROR = 'text-xs text-bad';
 type TextFieldProps = Omit<FieldProps, 'children'> &
   Omit<ComponentProps<'input'>, 'children' | 'className' | 'name'> & { mono?: boolean };
 
-/** A single-line text input. */
 export function TextField({
   name,
   label,
@@ -78,7 +77,6 @@ export function EmailField(props: Omit<TextFieldProps, 'label'>) {
 type TextAreaProps = Omit<FieldProps, 'children'> &
   Omit<ComponentProps<'textarea'>, 'children' | 'className' | 'name'> & { mono?: boolean };
 
-/** A multi-line text input. */
 export function TextArea({
   name,
   label,

@@ -31,7 +31,6 @@ interface FormProps {
   children: ReactNode;
 }
 
-/** The fields of a form. */
 interface Fields {
   names: ReadonlySet<string>;
   /** Adds a field. The returned function removes it. */
@@ -118,11 +117,9 @@ export function useSubmit(): {
   return { busy, error, submit };
 }
 
-/** What a form edits. */
 export interface DraftOptions<Draft extends object> {
   /** The values of the fields at first. Later values are ignored. */
   initial: Draft;
-  /** Returns the invalid fields. */
   check?: ((draft: Draft) => FieldErrors) | undefined;
   /**
    * Makes the change. `changed` has only the values that the user changed. A request with only these leaves values alone
@@ -176,7 +173,6 @@ export function useFormField(name: string | undefined): void {
 
 interface FormErrorProps {
   error: ApiError | null;
-  /** Shown below the message. */
   children?: ReactNode;
 }
 

@@ -1,7 +1,6 @@
 import { memo } from 'react';
 import { highlight } from './highlight.ts';
 
-/** Highlighted code. */
 export default memo(function Highlighted({ text, language }: { text: string; language: string }) {
   return highlight(text, language).map(({ text: piece, kind }, index) =>
     kind === null ? (

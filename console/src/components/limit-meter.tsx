@@ -88,7 +88,6 @@ interface LimitMetersProps {
   limitStatuses: readonly ItemOf<'readLimits'>[];
 }
 
-/** A list of limits with their usage. */
 export function LimitMeters({ title, limitStatuses }: LimitMetersProps) {
   return (
     <section>

@@ -14,7 +14,6 @@ export function Link({ to, ...rest }: LinkProps) {
   return <WouterLink href={useHrefWithAccount()(to)} {...rest} />;
 }
 
-/** A text link. */
 export function TextLink({ className = '', ...rest }: LinkProps) {
   return (
     <Link className={`font-medium text-accent underline-offset-2 hover:underline ${className}`} {...rest} />

@@ -12,7 +12,6 @@ interface MenuProps {
   children: ReactNode;
 }
 
-/** A dropdown menu. */
 export function Menu({ trigger, align = 'end', side = 'bottom', children }: MenuProps) {
   return (
     <Base.Root>
@@ -47,7 +46,6 @@ interface MenuItemProps {
   children: ReactNode;
 }
 
-/** An entry of a menu. */
 export function MenuItem({
   icon,
   danger = false,
@@ -73,7 +71,6 @@ export function MenuItem({
   );
 }
 
-/** A line between groups of entries. */
 export function MenuSeparator() {
   return <Base.Separator className="mx-1 my-1 h-px bg-line" />;
 }

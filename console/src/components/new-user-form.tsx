@@ -4,7 +4,6 @@ import { EmailField, TextField } from './field.tsx';
 import { useFocus } from './focus.ts';
 import { NewPasswordField } from './password-field.tsx';
 
-/** The details of a new user. */
 export interface NewUser {
   name: string;
   email: string;
@@ -17,7 +16,6 @@ interface NewUserFormProps extends Pick<ComponentProps<typeof DraftForm<NewUser>
   submit: (user: NewUser) => Promise<unknown>;
 }
 
-/** The form for a new user: name, email and password. */
 export function NewUserForm({ email, ...form }: NewUserFormProps) {
   const first = useFocus<HTMLInputElement>();
   return (

@@ -5,10 +5,8 @@ interface PageProps {
   title: string;
   /** The page above, shown as a breadcrumb. */
   parent?: { label: string; to: string };
-  /** One line below the title. */
   hint?: ReactNode;
   actions?: ReactNode;
-  /** Uses the full width. */
   wide?: boolean;
   /** Fills the window exactly; the content scrolls inside. */
   fill?: boolean;

@@ -10,7 +10,6 @@ type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className'
   /** As of a `Field`. */
   name: string;
   label: string;
-  /** Next to the label. */
   aside?: ReactNode;
   hint?: ReactNode;
 };
@@ -43,7 +42,6 @@ export function PasswordField({ name, label, aside, hint, ...input }: PasswordFi
   );
 }
 
-/** An input for a new password. */
 export function NewPasswordField(field: Omit<PasswordFieldProps, 'hint'>) {
   return (
     <PasswordField autoComplete="new-password" minLength={10} hint="At least 10 characters" {...field} />

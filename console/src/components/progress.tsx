@@ -1,6 +1,5 @@
 import { Progress as Base } from '@base-ui/react/progress';
 
-/** A progress bar. */
 export function Progress({
   label,
   fraction,

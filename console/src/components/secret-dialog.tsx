@@ -11,7 +11,6 @@ interface SecretDialogProps {
   hint?: string;
   /** Name of the secret, such as "key". */
   what: string;
-  /** What to do if the secret is lost. */
   ifLost: string;
   size?: 'small' | 'medium';
   onClose: () => void;
@@ -66,9 +65,7 @@ export function OneTimeSecret({
   what: string;
   /** Accessible name of the text. */
   label: string;
-  /** Called after the text was copied. */
   onCopied?: () => void;
-  /** The warning. */
   children: ReactNode;
 }) {
   return (

@@ -33,7 +33,6 @@ interface SelectProps<Value extends string> {
   disabled?: boolean;
 }
 
-/** A dropdown select. */
 export function Select<Value extends string>(props: SelectProps<Value>) {
   const { label, value, choices, onChange, className, small = false, disabled = false } = props;
   return (

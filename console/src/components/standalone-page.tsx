@@ -5,7 +5,6 @@ import { Logo } from './logo.tsx';
 
 interface StandalonePageProps {
   title: string;
-  /** One line below the title. */
   hint?: ReactNode;
   /** Above the card, such as the setup steps. */
   above?: ReactNode;
@@ -47,7 +46,6 @@ export function StandalonePage({ title, hint, above, below, wide = false, childr
   );
 }
 
-/** Explains how to get a setup link. */
 export function SetupLink() {
   return (
     <div className="space-y-3 text-sm text-ink-2">

@@ -17,7 +17,6 @@ export function Skeleton({ className = 'h-4 w-24' }: { className?: string }) {
   );
 }
 
-/** Placeholder rows of a list that is loading. */
 export function SkeletonRows({ rows = 6 }: { rows?: number }) {
   return (
     <div role="status" className="divide-y divide-line">
@@ -69,7 +68,6 @@ export function EmptyState({
   );
 }
 
-/** An error state with a retry button. */
 export function ErrorState({ error, retry }: { error: ApiError; retry?: () => void }) {
   return (
     <div role="alert" className="flex flex-col items-center px-6 py-12 text-center">
@@ -94,7 +92,6 @@ export function ErrorState({ error, retry }: { error: ApiError; retry?: () => vo
   );
 }
 
-/** A message inside a page. */
 export function Notice({
   tone = 'accent',
   title,

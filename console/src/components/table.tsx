@@ -31,7 +31,6 @@ export interface Column<Row> {
   cell: (row: Row) => ReactNode;
   /** The value for sorting and in CSV files. Times are ISO 8601, money has all digits. */
   value?: (row: Row) => Cell;
-  /** Aligns numbers to the right. */
   numeric?: boolean;
   /** Hidden below this window width, or until the user chooses it; default: always shown. */
   from?: Width | 'chosen';
@@ -494,7 +493,6 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
 }
 
 interface ListFooterProps {
-  /** Number of rows. */
   shown: number;
   /** What the rows are, such as "requests". */
   what: string;

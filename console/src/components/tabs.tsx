@@ -17,7 +17,6 @@ interface TabsProps<Value extends string> {
   aside?: ReactNode;
 }
 
-/** A tab bar with panels. */
 export function Tabs<Value extends string>({ value, onChange, label, tabs, aside }: TabsProps<Value>) {
   return (
     <Base.Root

@@ -35,11 +35,9 @@ export function timeRangeQuery({ range, from, to }: TimeRange, today: string): P
   };
 }
 
-/** Whether the range is narrower than any time. */
 export const isTimeSet = ({ range, from, to }: TimeRange): boolean =>
   range !== null || from !== null || to !== null;
 
-/** Formats the range. */
 export function timeRangeText(time: TimeRange): string {
   const { range, from, to } = time;
   if (!isTimeSet(time)) return 'Any time';

@@ -9,7 +9,6 @@ interface UsageFiguresProps {
   className?: string;
 }
 
-/** The totals of a period. */
 export function UsageFigures({ usage, className = '' }: UsageFiguresProps) {
   const {
     requests = 0,

@@ -1,4 +1,3 @@
-/** What a configuration depends on. */
 interface ConnectInput {
   /** URL of the service without `/v1`. */
   baseUrl: string;

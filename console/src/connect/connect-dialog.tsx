@@ -51,7 +51,6 @@ export function ConnectDialog({ onClose, ...start }: ConnectStart & { onClose: (
 interface ConnectionProps extends ConnectStart {
   accountId: string;
   models: readonly Model[];
-  /** The newest first. */
   keys: readonly Key[];
   onClose: () => void;
 }

@@ -1,7 +1,6 @@
 import { openOverlay } from '../components/overlays.tsx';
 import { orToast } from '../api/act.ts';
 
-/** What the dialog begins with. */
 export interface ConnectStart {
   /** A model ID. Default: the default model. */
   model?: string;

@@ -33,7 +33,6 @@ const LIMITS: Readonly<Record<LimitName, { label: string; unit: string; input: s
   usd_per_month: { label: 'Spend per month', unit: 'per month (UTC)', input: 'USD, optional', max: 1e6 },
 };
 
-/** The names of the limits, in display order. */
 export const LIMIT_NAMES = Object.keys(LIMITS) as LimitName[]; // `Object.keys` returns strings.
 
 /** Whether a limit is in USD. */
@@ -43,7 +42,6 @@ export const isMoney = (limit: LimitName): limit is Extract<LimitName, `usd_${st
 /** Returns the unit of an input for a limit, such as "requests". */
 export const limitInput = (limit: LimitName): string => LIMITS[limit].input;
 
-/** Returns the largest bound that a limit can have. */
 const limitMax = (limit: LimitName): number => LIMITS[limit].max;
 
 /** Returns the label of a limit, such as "Requests per minute". */
@@ -144,7 +142,6 @@ export type TypedLimits = Readonly<Record<LimitName, string>>;
 /** Numbers by the names of the limits, and USD as decimal strings. */
 type Limits = { [Name in LimitName]?: (Name extends `usd_${string}` ? string : number) | undefined };
 
-/** Returns the initial input for limits. */
 export function typedLimits(limits: Limits): TypedLimits {
   const texts = LIMIT_NAMES.map((name) => [name, String(limits[name] ?? '')]);
   // `Object.fromEntries` loses the names.

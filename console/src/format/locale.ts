@@ -7,5 +7,4 @@ export const DATES: string = navigator.languages.find((language) => /^en\b/.test
 /** Compares texts as people sort them: without regard to case, and numbers in them by value. */
 export const compareTexts = new Intl.Collator('en', { numeric: true, sensitivity: 'base' }).compare;
 
-/** The locale of numbers. */
 export const NUMBERS = 'en-US';

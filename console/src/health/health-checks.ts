@@ -10,7 +10,6 @@ export interface Check {
   name: string;
   /** `warning`: may become unhealthy; `off`: optional and not configured. */
   state: 'healthy' | 'warning' | 'unhealthy' | 'off';
-  /** The state in one or two words. */
   word: string;
   what: string;
   /** How to fix it; null: nothing to do. */
@@ -35,7 +34,6 @@ export function checksOf(health: Health, models: readonly Model[] | undefined): 
   ];
 }
 
-/** What a check is about. */
 type Subject = Pick<Check, 'name' | 'what'>;
 
 const healthy = (subject: Subject, word = 'Healthy'): Check => ({
@@ -52,7 +50,6 @@ const unhealthy = (subject: Subject, word: string, advice: string): Check => ({
   advice,
 });
 
-/** Something optional that is not configured. */
 const off = (subject: Subject, word: string, advice: string): Check => ({
   ...subject,
   state: 'off',

@@ -10,9 +10,7 @@ import { ROLE_CHOICES, ROLES, type Role } from './roles.ts';
 
 interface InviteDialogProps {
   account: { id: string; name: string };
-  /** Initial role. */
   role?: Role;
-  /** Label of the cancel button. */
   cancel?: string;
   onClose: () => void;
 }

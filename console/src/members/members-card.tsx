@@ -64,7 +64,6 @@ interface MembersCardProps {
   titled?: boolean;
 }
 
-/** The members of an account and their roles. */
 export function MembersCard({ account, editable, titled = false }: MembersCardProps) {
   const members = useList('listMembers', { params: { id: account.id }, query: {} });
   const { user } = useSession();

@@ -2,7 +2,6 @@ import type { ItemOf } from '../api/client.ts';
 
 export type Role = ItemOf<'listMembers'>['role'];
 
-/** Labels and permissions of the roles. */
 export const ROLES: Readonly<Record<Role, { label: string; noun: string; meaning: string }>> = {
   owner: {
     label: 'Owner',

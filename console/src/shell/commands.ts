@@ -1,4 +1,3 @@
-/** An entry of the command menu. */
 export interface Command {
   /** Unique among all commands. */
   value: string;
@@ -15,7 +14,6 @@ export interface CommandGroup {
   items: readonly Command[];
 }
 
-/** Returns whether each word of the text occurs in the command. */
 export function matchesCommand({ label, hint = '', keywords = '' }: Command, text: string): boolean {
   const searched = `${label} ${hint} ${keywords}`.toLowerCase();
   return text

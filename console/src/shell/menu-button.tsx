@@ -3,9 +3,7 @@ import type { ComponentProps, ReactNode } from 'react';
 import { classNames } from '../components/class-names.ts';
 
 interface MenuButtonProps extends ComponentProps<'button'> {
-  /** A letter. */
   initial: string;
-  /** Classes of the letter. */
   look: string;
   heading: ReactNode;
   hint: string;

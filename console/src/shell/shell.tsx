@@ -108,7 +108,6 @@ function useKeepFocus(main: RefObject<HTMLElement | null>): void {
 }
 
 interface SearchProps {
-  /** Opens the command menu. */
   onSearch: () => void;
 }
 

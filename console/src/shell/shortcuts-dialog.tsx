@@ -3,7 +3,6 @@ import { Dialog } from '../components/dialog.tsx';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
 import { useSingleKeys } from './single-keys.ts';
 
-/** A shortcut: its keys and what it does. */
 const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: string }[] }[] = [
   {
     title: 'Everywhere',

@@ -8,11 +8,9 @@ export interface Syntax {
   padding: '' | ' ';
   /** After the last element of a multi-line list. */
   trailing: '' | ',';
-  /** Spaces per level. */
   indent: number;
 }
 
-/** Maximum line width. */
 const WIDTH = 88;
 
 /**
@@ -44,7 +42,6 @@ function entriesOf(value: object, syntax: Syntax): readonly [string, unknown][] 
   return fieldsOf(value).map(([name, inner]) => [syntax.key(name), inner]);
 }
 
-/** Returns the fields that are not undefined. */
 export function fieldsOf(value: object): [string, unknown][] {
   return Object.entries(value).filter(([, inner]) => inner !== undefined);
 }

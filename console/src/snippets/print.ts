@@ -9,11 +9,9 @@ interface Printing {
 /** The parts of a request that decide how its response is printed. */
 export interface Printed {
   streams: boolean;
-  /** The response may call tools. */
   tools: boolean;
 }
 
-/** Returns the lines that print a response. */
 export function printOf({ whole, stream }: Printing, { streams, tools }: Printed): string {
   return (streams ? stream : whole)
     .trim()
@@ -65,7 +63,6 @@ for await (const chunk of stream) {
   },
 };
 
-/** Text completions. */
 export const TEXT: Printings = {
   python: {
     whole: `
@@ -86,7 +83,6 @@ for await (const chunk of stream) {
   },
 };
 
-/** Responses. */
 export const RESPONSE: Printings = {
   python: {
     whole: `
@@ -116,7 +112,6 @@ for await (const event of stream) {
   },
 };
 
-/** Messages. */
 export const MESSAGE: Printings = {
   python: {
     whole: `

@@ -3,7 +3,6 @@ import { fieldsOf, literal, PYTHON, TYPESCRIPT } from './literal.ts';
 import { CHAT, EMBEDDINGS, MESSAGE, printOf, RESPONSE, TEXT, type Printed, type Printings } from './print.ts';
 import { translate, type Body, type ChatApi } from './translate.ts';
 
-/** A code sample in one language. */
 export interface Sample {
   language: 'curl' | 'Python' | 'TypeScript';
   text: string;

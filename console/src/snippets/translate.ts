@@ -1,4 +1,3 @@
-/** A request body of the API. */
 export type Body = Readonly<Record<string, unknown>>;
 
 /** The APIs for chats: OpenAI's chat completions and responses, and Anthropic's messages. */
@@ -11,7 +10,6 @@ interface Call {
 
 type Part = { type?: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
 
-/** A message of a chat completion. */
 interface Message {
   role: string;
   content: string | readonly Part[] | null;

@@ -81,7 +81,6 @@ export interface Scope {
   query: { account_id?: string };
 }
 
-/** Name of the URL parameter. */
 export const SCOPE = 'scope';
 
 /** Returns the current account, or all accounts if an operator chose them, or has no account and the URL names none. */
@@ -106,5 +105,4 @@ export function useServiceScope(): Scope {
   return user.operator ? { account: null, all: true, query: {} } : own;
 }
 
-/** Returns the URL parameters of a scope. */
 export const scopeInQuery = ({ all }: Scope): Record<string, string> => (all ? { [SCOPE]: 'all' } : {});

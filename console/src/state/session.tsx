@@ -2,10 +2,8 @@ import { createContext, use, type ReactNode } from 'react';
 import type { ItemOf, ResponseOf } from '../api/client.ts';
 
 type Session = ResponseOf<'getSession'>;
-/** A session of a signed-in user. */
 export type SignedIn = Session & { user: NonNullable<Session['user']> };
 
-/** Whether the session has a user. */
 export const isSignedIn = (session: Session): session is SignedIn => session.user !== null;
 
 /** The first user whose pages this document has shown. */
@@ -42,7 +40,6 @@ export function useKeyRights(): (key: ItemOf<'listKeys'>) => 'change' | 'end' | 
   };
 }
 
-/** Provides the session to all components inside. */
 export function SessionProvider({ session, children }: { session: SignedIn; children: ReactNode }) {
   return <Context value={session}>{children}</Context>;
 }

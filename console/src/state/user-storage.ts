@@ -38,7 +38,6 @@ export interface UserItems {
   onChangedElsewhere(onChange: (name: string, text: string | null) => void): () => void;
 }
 
-/** Returns the texts that the tabs of a user share. */
 export function userItems(userId: string): UserItems {
   const prefix = itemPrefixOf(userId);
   return {
@@ -70,7 +69,6 @@ export async function clearStored(userId: string): Promise<void> {
   await deleteRecords((other) => other === userId);
 }
 
-/** Deletes the keys of users that match. */
 function deleteKeys(matches: (key: string) => boolean): void {
   for (const storage of ['sessionStorage', 'localStorage'] as const)
     for (const key of keysOf(storage))

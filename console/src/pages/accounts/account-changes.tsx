@@ -28,7 +28,6 @@ type Plan = ItemOf<'listPlans'>;
 /** The account that owns keys created without an account. It cannot be closed. */
 const DEFAULT_ACCOUNT = 'default';
 
-/** The menu of account actions. */
 export function AccountActions({ account, plan }: { account: Account; plan: Plan | undefined }) {
   const { status } = account;
   if (status === 'closed') return null;
@@ -286,7 +285,6 @@ function Consequences({ account, permanent }: { account: Account; permanent: boo
 export type Account = ItemOf<'listAccounts'>;
 type AccountStatus = Account['status'];
 
-/** Labels of the account states. */
 export const STATUS_LABELS: Readonly<Record<AccountStatus, string>> = {
   active: 'Active',
   suspended: 'Suspended',
@@ -295,7 +293,6 @@ export const STATUS_LABELS: Readonly<Record<AccountStatus, string>> = {
 
 const TONES: Readonly<Record<AccountStatus, Tone>> = { active: 'good', suspended: 'warn', closed: 'neutral' };
 
-/** The state of an account. */
 export function AccountState({ status }: { status: AccountStatus }) {
   return <Status tone={TONES[status]}>{STATUS_LABELS[status]}</Status>;
 }

@@ -215,7 +215,6 @@ type Usage = ItemOf<'readUsage'>;
 
 const HEIGHT = 140;
 
-/** Usage of an account this month. */
 function AccountUsage({ accountId }: { accountId: string }) {
   const all = useRead('readUsage', { query: { account_id: accountId } }, { everyMs: 60_000 });
   const days = useRead('readUsage', { query: { account_id: accountId, by: 'day' } }, { everyMs: 60_000 });
@@ -295,7 +294,6 @@ type Key = ItemOf<'listKeys'>;
 
 /** Maximum page size of the API. */
 const PAGE = 1000;
-/** Number of keys listed here. */
 const KEYS_SHOWN = 5;
 
 /** Counts the keys of an account and lists those used last. */
@@ -354,7 +352,6 @@ function LastUsed({ accountId, keys }: { accountId: string; keys: readonly Key[]
 
 const CHANGES_SHOWN = 8;
 
-/** The latest audit log entries of an account. */
 function AccountAudit({ accountId }: { accountId: string }) {
   const audit = useRead('listAudit', { query: { account_id: accountId, limit: CHANGES_SHOWN } });
   return (

@@ -20,7 +20,6 @@ import { UsersList } from './users-list.tsx';
 
 type View = 'accounts' | 'users';
 
-/** Accounts and users. */
 export default function AccountsPage() {
   const [query, change] = useQueryState();
   const [, navigate] = useLocation();
@@ -60,7 +59,6 @@ export default function AccountsPage() {
 /** Maximum page size of the API. Search runs in the browser. */
 const PAGE = 1000;
 
-/** All accounts with their cost this month. */
 function AccountsList({ onNew }: { onNew: () => void }) {
   const accounts = useList('listAccounts', { query: { limit: PAGE } });
   const usage = useAll('readUsage', { query: { by: 'account' } });
@@ -183,7 +181,6 @@ function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
   );
 }
 
-/** The columns of the list of accounts. */
 function accountColumns(
   defaultPlan: string | undefined,
   usage: QueryState<readonly ItemOf<'readUsage'>[]>,

@@ -16,7 +16,6 @@ import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 1000;
 
-/** All users. */
 export function UsersList() {
   const { user: self } = useSession();
   const users = useList('listUsers', { query: { limit: PAGE } });
@@ -84,7 +83,6 @@ interface ColumnData {
   onChange: (change: Change) => void;
 }
 
-/** The columns of the list of users. */
 function userColumns(data: ColumnData): Column<User>[] {
   return [
     {
@@ -183,13 +181,11 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
   );
 }
 
-/** A change to a user that needs confirmation. */
 interface Change {
   kind: 'make_operator' | 'unmake_operator' | 'delete';
   user: User;
 }
 
-/** Confirms a change to a user. */
 function changeUser({ kind, user }: Change, isSelf: boolean): void {
   const { id, name, email, email_verified: verified, two_factor: hasTwoFactor } = user;
   const operator = kind === 'make_operator';

@@ -15,7 +15,6 @@ export function typeLabel(type: string): string {
   return TYPE_LABELS[type] ?? (type.charAt(0).toUpperCase() + type.slice(1)).replaceAll('_', ' ');
 }
 
-/** A word with its color. */
 export interface Word {
   tone: 'good' | 'warn' | 'bad' | 'neutral';
   word: string;
@@ -46,7 +45,6 @@ const STATES = {
   silenced: { tone: 'neutral', word: 'Silenced' },
 } as const satisfies Record<Alert['messages'][number]['state'], Word>;
 
-/** Returns the state of one message. */
 export function messageState({ state, error }: Alert['messages'][number]): Word {
   return state === 'pending' && error !== null ? { tone: 'warn', word: 'Retrying' } : STATES[state];
 }

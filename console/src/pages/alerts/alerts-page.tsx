@@ -134,12 +134,10 @@ function TestResults({
 
 interface AlertsTableProps {
   alerts: readonly Alert[];
-  /** ID of the open alert. */
   openId: string | null;
   onOpen: (alert: Alert) => void;
 }
 
-/** The alerts of all instances, newest first. */
 function AlertsTable({ alerts, openId, onOpen }: AlertsTableProps) {
   return (
     <Table

@@ -32,7 +32,6 @@ import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;
 
-/** The audit log, newest first. */
 export default function AuditPage() {
   return (
     <Page
@@ -209,7 +208,6 @@ function IpAddress({ ip }: { ip: string | null }) {
 /** Accounts, and users, that the filters offer. */
 const MAX_CHOICES = 1000;
 
-/** The URL parameters of the filters. */
 const FILTERS = ['actor', 'action', 'subject', 'of', 'range', 'from', 'to'];
 
 /** Filters the audit log by actor, event, subject, account and time. */
@@ -294,7 +292,6 @@ interface AuditDialogProps {
   onClose: () => void;
 }
 
-/** The details of an audit log entry. */
 function AuditDialog({ entry, onClose }: AuditDialogProps) {
   return (
     <Dialog

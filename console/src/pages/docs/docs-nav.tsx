@@ -6,7 +6,6 @@ interface DocsNavProps {
   /** Accessible name. */
   label: string;
   groups: readonly { label: string; links: readonly { to: string; title: string; aside?: ReactNode }[] }[];
-  /** The path of this page. */
   current: string;
   /** Opens it on narrow windows. */
   open?: boolean;

@@ -39,7 +39,6 @@ export function exampleBody(
   );
 }
 
-/** Example values by field name. */
 const BY_NAME: Readonly<Record<string, string>> = {
   name: 'my-app',
   email: 'ada@example.com',

@@ -16,7 +16,6 @@ import { shapeOf, type Schemas } from './schema.ts';
 interface OperationDetailsProps {
   entry: Entry;
   schemas: Schemas;
-  /** Model id for examples. */
   model: string;
   accountId: string;
 }
@@ -67,7 +66,6 @@ const TONES: Readonly<Record<string, Tone>> = {
   DELETE: 'bad',
 };
 
-/** The HTTP method of an operation. */
 export function MethodBadge({ method }: { method: string }) {
   return (
     <Badge tone={TONES[method] ?? 'neutral'}>
@@ -116,7 +114,6 @@ function Parameters({ entry, schemas }: OperationDetailsProps) {
   });
 }
 
-/** Environment variable of an admin key. */
 const ADMIN_VARIABLE = '$SLUICE_ADMIN_KEY';
 
 /** Code samples of an operation: inference in three languages, others in curl. */
@@ -152,7 +149,6 @@ function exampleAddress(entry: Entry, model: string): string {
   );
 }
 
-/** The responses of an operation by status, with collapsible schemas. */
 function OperationResponses({ entry, schemas }: Pick<OperationDetailsProps, 'entry' | 'schemas'>) {
   return (
     <OperationSection title="Responses">
@@ -200,7 +196,6 @@ function OneStatus({ response, schemas }: { response: Response; schemas: Schemas
   );
 }
 
-/** Error codes with their meaning. */
 function Codes({ description }: { description: string }) {
   return (
     <ul className="space-y-1.5">
@@ -228,7 +223,6 @@ function ResponseBody({ schema, events, schemas }: Response & { schemas: Schemas
   );
 }
 
-/** A section of an operation. */
 function OperationSection({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section>

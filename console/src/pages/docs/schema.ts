@@ -1,6 +1,5 @@
 import type { ApiDocument, Schema } from '../../api/document.ts';
 
-/** A field of an object. */
 export interface SchemaField {
   name: string;
   schema: Schema;
@@ -12,7 +11,6 @@ export interface Shape {
   /** Type as text, such as `string`, `array of objects` or `integer or null`. */
   type: string;
   description: string | null;
-  /** Constraints as text. */
   constraints: readonly string[];
   /** Allowed values as JSON; empty: any. */
   values: readonly string[];
@@ -22,7 +20,6 @@ export interface Shape {
   variants: readonly Schema[];
 }
 
-/** The named schemas of the document. */
 export type Schemas = ApiDocument['components']['schemas'];
 
 /** Prepares a schema for display: follows references and separates `null` from the alternatives. */
@@ -51,7 +48,6 @@ export function shapeOf(schema: Schema, schemas: Schemas): Shape {
   };
 }
 
-/** Follows references. */
 export function resolve(schema: Schema, schemas: Schemas): Schema {
   const { $ref: reference } = schema;
   if (reference === undefined) return schema;

@@ -17,7 +17,6 @@ interface CreateKeyDialogProps {
   onClose: () => void;
 }
 
-/** Creates a key and shows it once. */
 export default function CreateKeyDialog({ account, onClose }: CreateKeyDialogProps) {
   const create = async (draft: KeyDraft, changed: Partial<KeyDraft>) => {
     const settings = settingsOf(draft, changed, Date.now());

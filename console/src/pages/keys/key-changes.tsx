@@ -168,7 +168,6 @@ function RotationConsequences({ apiKey, onChoose }: { apiKey: Key; onChoose: (ke
   );
 }
 
-/** Shows the new secret of a key once. */
 function NewSecret({ rotated, onClose }: { rotated: ResponseOf<'rotateKey'>; onClose: () => void }) {
   return (
     <SecretDialog
@@ -228,7 +227,6 @@ export function PreviousSecret({
   );
 }
 
-/** Confirms ending the previous secret of a key. */
 export function endPreviousSecret(key: Key): void {
   void confirm({
     title: `End the previous secret of ${key.name}?`,

@@ -115,7 +115,6 @@ function EditKey({ apiKey, onClose }: { apiKey: Key; onClose: () => void }) {
 
 interface KeyActions {
   onEdit: () => void;
-  /** Asks whether to end the previous secret. */
   onEndPrevious: () => void;
 }
 
@@ -215,7 +214,6 @@ function KeyUsage({ apiKey: { id, account_id } }: { apiKey: Key }) {
   );
 }
 
-/** Live usage of the limits of a key and its account. */
 function KeyLimits({ apiKey: key }: { apiKey: Key }) {
   const read = useRead(
     'readLimits',

@@ -19,11 +19,9 @@ export interface KeyDraft extends TypedLimits {
   models: readonly string[] | null;
   /** Whether requests of which a part would have no effect are refused. */
   strict: boolean;
-  /** Separated by commas. */
   tags: string;
 }
 
-/** Initial input for a new key. */
 export const NEW_KEY: KeyDraft = {
   name: '',
   admin: false,
@@ -35,7 +33,6 @@ export const NEW_KEY: KeyDraft = {
   ...typedLimits({}),
 };
 
-/** Returns the initial input for an existing key. */
 export function draftOf(key: Key): KeyDraft {
   return {
     name: key.name,

@@ -15,14 +15,12 @@ import { dayOfField, type Expiry, type KeyDraft } from './key-draft.ts';
 
 const BUDGET = 'usd_per_month';
 
-/** The limits except the budget. */
 const OTHER_LIMITS = LIMIT_NAMES.filter((name) => name !== BUDGET);
 
 interface KeyFieldsProps {
   draft: KeyDraft;
   set: (changed: Partial<KeyDraft>) => void;
   field: FieldOf<KeyDraft>;
-  /** Names of parameters with errors. */
   invalid: readonly string[];
   /** The existing key; null: new key. */
   before: ItemOf<'listKeys'> | null;
@@ -115,7 +113,6 @@ const EXPIRY_PRESETS: readonly Choice<Expiry>[] = [
   { value: 'date', label: 'Custom date…' },
 ];
 
-/** Selects when a key expires. */
 function ExpiryField({ expiry, date, now, onChange }: ExpiryFieldProps) {
   const [today] = useState(() => dayOfField(Date.now()));
   const never: Choice<Expiry> = { value: 'never', label: 'Never' };

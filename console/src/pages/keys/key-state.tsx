@@ -11,7 +11,6 @@ const STATES: Readonly<Record<Key['status'], { tone: Tone; word: string }>> = {
   damaged: { tone: 'bad', word: 'Damaged' },
 };
 
-/** The state of a key as a dot and a word. */
 export function KeyState({ apiKey: { status } }: { apiKey: Key }) {
   const { tone, word } = STATES[status];
   return <Status tone={tone}>{word}</Status>;

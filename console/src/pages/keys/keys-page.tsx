@@ -297,7 +297,6 @@ const STATES = [
 /** The search field is shown for more keys than this. */
 const MANY = 8;
 
-/** The filters in the URL. */
 function useFilters() {
   const [query, change] = useQueryState();
   return {
@@ -308,7 +307,6 @@ function useFilters() {
   };
 }
 
-/** Returns the keys that match the filters in the URL, and the filters. */
 function useMatching(keys: readonly Key[]) {
   const filters = useFilters();
   const { state, search, tag } = filters;
@@ -331,13 +329,11 @@ function useMatching(keys: readonly Key[]) {
 }
 
 interface KeyFiltersProps {
-  /** All keys of the account. */
   keys: readonly Key[];
   /** Buttons at the end. */
   children: ReactNode;
 }
 
-/** The filters of the keys. */
 function KeyFilters({ keys, children }: KeyFiltersProps) {
   const { state, search, tag, change } = useFilters();
   const tags = useMemo(

@@ -27,7 +27,6 @@ interface KeysTableProps {
   onToggle: (key: Key) => void;
 }
 
-/** The table of keys. */
 export function KeysTable({ keys, usage, selected, onToggle }: KeysTableProps) {
   const [query, change] = useQueryState();
   const spend = useMemo(

@@ -9,7 +9,6 @@ import { InvitationsCard, MembersCard } from '../../members/members-card.tsx';
 import { useAccount, type CurrentAccount } from '../../state/account.ts';
 import { useSession } from '../../state/session.tsx';
 
-/** The members and pending invitations of the account. */
 export default function MembersPage() {
   const account = useAccount();
   if (account === null) return <NoAccount title="Members" icon={Users} />;

@@ -26,11 +26,9 @@ import { KeepField, ModalityField, OfferFields, ServerFields } from './model-for
 
 type Body = Arguments<'addModel'>['body'];
 
-/** The source of the model. */
 type Way = 'catalog' | 'file' | 'server';
 
 interface AddModelDialogProps {
-  /** The served models. */
   models: readonly ItemOf<'listServedModels'>[];
   /** ID of the catalog model that is selected initially; null: none. */
   suggested: string | null;
@@ -212,12 +210,10 @@ function ModelFields({ way, chosen, draft, set, field, generates }: ModelFieldsP
 type CatalogModel = ItemOf<'listCatalog'>;
 
 interface CatalogListProps {
-  /** IDs of the served models. */
   served: ReadonlySet<string>;
   onChoose: (model: CatalogModel) => void;
 }
 
-/** The catalog, to choose a model from. */
 function CatalogList({ served, onChoose }: CatalogListProps) {
   const [search, setSearch] = useState('');
   const catalog = useRead('listCatalog', undefined);

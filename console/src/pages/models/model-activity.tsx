@@ -16,7 +16,6 @@ type Model = ItemOf<'listServedModels'>;
 
 interface ModelActivityProps {
   model: Model;
-  /** The served models. */
   models: readonly Model[];
   /** Time of the data, Unix milliseconds. */
   atMs: number;

@@ -51,7 +51,6 @@ function detailsOf(model: Model): (Detail | false)[] {
   ];
 }
 
-/** What only operators get. */
 function originOf(model: Model): (Detail | false)[] {
   return [
     { label: 'Defined in', value: model.origin === 'file' ? 'Configuration file' : 'Database (added)' },

@@ -29,7 +29,6 @@ type Model = ItemOf<'listServedModels'>;
 interface ModelDialogProps {
   /** Null: closed. */
   model: Model | null;
-  /** The served models. */
   models: readonly Model[];
   /** Time of the data, Unix milliseconds. */
   atMs: number;
@@ -75,7 +74,6 @@ export default function ModelDialog({ model, models, atMs, onClose }: ModelDialo
   );
 }
 
-/** The last output of the engine or program of a model. */
 function ModelOutput({ id }: { id: string }) {
   const { data } = useRead('listEngines', undefined, { everyMs: 2000 });
   const replica = data?.data.find(({ model }) => model === id);
@@ -269,7 +267,6 @@ function ModelReplicas({ model, onAdd }: { model: Model; onAdd: () => void }) {
   );
 }
 
-/** Asks whether to remove a replica, and removes it. */
 function removeReplica({ model, name, url }: Replica): void {
   void confirm({
     title: `Remove this replica of ${model}?`,
@@ -329,7 +326,6 @@ function RemovalConsequences({ model, onChoose }: { model: Model; onChoose: (kee
   );
 }
 
-/** Asks whether to unload a model, and unloads it. */
 function unloadModel(model: Model): void {
   const { id, origin, memory_bytes: memory } = model;
   void confirm({

@@ -8,7 +8,6 @@ type NewServer = NonNullable<NewModel['replicas']>[number];
 
 export type Modality = NonNullable<NewModel['modality']>;
 
-/** Software of a server. */
 export type Dialect = NewServer['dialect'];
 
 export type PriceName = keyof Model['pricing'];

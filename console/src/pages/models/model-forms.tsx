@@ -25,7 +25,6 @@ export function ModalityField({ value, onChange }: ModalityFieldProps) {
   );
 }
 
-/** The input for whether a model stays in memory. */
 export function KeepField({ value, onChange }: { value: boolean; onChange: (value: boolean) => void }) {
   return (
     <Checkbox checked={value} onChange={onChange}>
@@ -41,7 +40,6 @@ interface OfferFieldsProps {
   field: FieldOf<OfferDraft>;
 }
 
-/** Inputs for the price and the context length of a model. */
 export function OfferFields({ generates, field }: OfferFieldsProps) {
   const priceProps = (name: PriceName) => ({
     aside: 'USD per million tokens',
@@ -108,7 +106,6 @@ interface ServerFieldsProps {
   field: FieldOf<ServerDraft>;
 }
 
-/** Inputs for a server that runs a model. */
 export function ServerFields({ prefix, dialect, onDialect, field }: ServerFieldsProps) {
   return (
     <>

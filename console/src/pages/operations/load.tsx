@@ -16,7 +16,6 @@ const RATE_SPAN = 10;
 /** Window of the error share, in seconds. */
 const SHARE_SPAN = 60;
 
-/** What the service does now. */
 export function LoadFigures({ load }: { load: ResponseOf<'readLoad'> }) {
   const rates = recent(load.seconds, RATE_SPAN);
   const shares = recent(load.seconds, SHARE_SPAN);
@@ -186,7 +185,6 @@ const ACCOUNT_COLUMNS: readonly Column<AccountLoad>[] = [
   numberColumn({ name: 'waiting', heading: 'Waiting' }, ({ waiting }) => waiting),
 ];
 
-/** The accounts that use the models now. */
 export function LoadAccounts({ accounts }: { accounts: readonly AccountLoad[] }) {
   return (
     <Card

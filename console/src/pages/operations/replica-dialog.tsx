@@ -33,7 +33,6 @@ export function uptimeMs({ started_at: startedAt }: Replica): number | null {
   return startedAt === null ? null : Math.max(0, Date.now() - Date.parse(startedAt));
 }
 
-/** Returns the location of a replica: the URL of its server, or this machine. */
 export const locationOf = ({ model, name }: Replica): string =>
   name === `embedded:${model}`
     ? 'Embedded (this machine)'
@@ -203,7 +202,6 @@ function Readiness({ replica }: { replica: Replica }) {
   }
 }
 
-/** Asks whether to drain a replica, and drains it. */
 function drainReplica(replica: Replica): void {
   const { model, name } = replica;
   void confirm({
@@ -236,7 +234,6 @@ function DrainConsequences({ replica: { model, name, in_flight: running } }: { r
   );
 }
 
-/** Asks whether to restart an engine process, and restarts it. */
 function restartEngine({ model, name, in_flight: running }: Replica): void {
   void confirm({
     title: `Restart the engine of ${model}?`,

@@ -19,7 +19,6 @@ import { causesOf, Problems } from './problems-card.tsx';
 import { byCode, hoursOf, type Hour } from './problems.ts';
 import { MAX_FAILED, useOverview, type OverviewReads } from './use-overview.ts';
 
-/** Rows of a ranking. */
 const SHOWN = 5;
 
 /** The start page: what needs attention, the last day, and what was spent, slow and failed. */
@@ -201,7 +200,6 @@ interface RankingProps {
   title: string;
   hint: string;
   query: QueryState<unknown>;
-  /** The highest first. */
   rows: readonly { id: string; label: ReactNode; value: string; to: string }[];
 }
 

@@ -17,7 +17,6 @@ export interface Problem {
 export interface Cause {
   code: string;
   count: number;
-  /** Explanation in one sentence. */
   meaning: string;
   /** Whether the service or an engine failed, rather than the request. */
   isOurs: boolean;
@@ -30,15 +29,12 @@ export interface Findings {
   nowMs: number;
   /** Returns the path of the failed requests with this error code. */
   requests: (code: string) => string;
-  /** The path of the refused requests. */
   refusedPath: string;
   models: readonly ItemOf<'listServedModels'>[];
   causes: readonly Cause[];
   refusals: readonly ItemOf<'listRefusals'>[];
   keys: readonly Key[];
-  /** The usage of this month by key. */
   spend: readonly ItemOf<'readUsage'>[];
-  /** Limits of the account. */
   limits: readonly ItemOf<'readLimits'>[];
   /** For operators; null otherwise. */
   service: { health: ResponseOf<'readHealth'>; alerts: readonly ItemOf<'listAlerts'>[] } | null;
@@ -52,7 +48,6 @@ const EXPIRES_MS = 7 * 86_400_000;
 /** Alerts about what the other problems do not show. */
 const SHOWN_ALERTS = new Set(['budget_80', 'budget_100', 'replica_down', 'engine_crashed', 'backup_late']);
 
-/** Returns the problems, worst first. */
 export function problemsOf(findings: Findings): Problem[] {
   const problems = [
     ...ofModels(findings),
@@ -187,7 +182,6 @@ const ofKeys = ({ keys, nowMs }: Findings): Problem[] =>
 /** Ends a sentence that may end itself. */
 const ended = (text: string): string => (/[.!?…]$/.test(text) ? text : `${text}.`);
 
-/** The requests of an hour. */
 export interface Hour {
   /** ISO 8601 in UTC. */
   from: string;

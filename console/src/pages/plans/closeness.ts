@@ -24,7 +24,6 @@ export interface AccountOfPlan {
 /** Usage since the start of each window in UTC, by account. */
 export type UsageOfAccounts = Readonly<Record<LimitWindow, ReadonlyMap<string, Usage>>>;
 
-/** Returns usage by account. */
 export const byAccount = (rows: readonly Usage[]): ReadonlyMap<string, Usage> =>
   new Map(rows.map((row) => [row.account_id ?? '', row]));
 

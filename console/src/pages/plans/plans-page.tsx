@@ -48,7 +48,6 @@ function NoPlans() {
   );
 }
 
-/** The accounts of each plan by its name. */
 type Users = QueryState<ReadonlyMap<string, readonly AccountOfPlan[]>>;
 
 /** Loads who uses the plans, and how close they are to their limits. */

@@ -31,11 +31,9 @@ interface AnswerViewProps {
   answer: Answer;
   /** Whether the text is shown as it was received, instead of as Markdown. */
   showsSource: boolean;
-  /** The calls of the selected choice. */
   calls: ReactNode;
 }
 
-/** A response, complete or in progress. */
 export function AnswerView({ turn, answer, showsSource, calls }: AnswerViewProps) {
   const playground = usePlayground();
   const { text } = turn;
@@ -191,7 +189,6 @@ function useWait(untilMs: number | null): number {
   return counts ? leftMs : 0;
 }
 
-/** Usage, timing and cost of a response. */
 function Numbers({ answer }: { answer: Answer }) {
   const { choices, usage, ttftMs, totalMs, cost, requestId } = answer;
   const speed = speedOf(answer);
@@ -291,7 +288,6 @@ function Logprobs({ tokens }: { tokens: readonly TokenLogprob[] }) {
   );
 }
 
-/** Makes whitespace visible. */
 function shown(token: string): string {
   return token.replaceAll('\n', '↵').replaceAll('\t', '⇥').replaceAll(' ', '·');
 }

@@ -27,11 +27,9 @@ export interface Answer {
   /** USD, a decimal string, from the receipt; null: unknown. */
   cost: string | null;
   fault: Fault | null;
-  /** Stopped by the user. */
   stopped: boolean;
 }
 
-/** A tool call. */
 export interface ToolCall {
   id: string;
   name: string;
@@ -49,7 +47,6 @@ interface Choice {
   logprobs: readonly TokenLogprob[];
 }
 
-/** Returns an empty response. */
 export function emptyAnswer(model: string): Answer {
   return {
     model,
@@ -65,12 +62,10 @@ export function emptyAnswer(model: string): Answer {
   };
 }
 
-/** Returns whether a response has not ended. */
 export function isInProgress({ stopped, fault, totalMs }: Answer): boolean {
   return !stopped && fault === null && totalMs === null;
 }
 
-/** Applies an event to a response. */
 export function afterEvent(answer: Answer, event: GenerateEvent): Answer {
   switch (event.type) {
     case 'accepted':

@@ -16,7 +16,6 @@ const CHAT_APIS = [
   { value: 'messages', label: 'Messages' },
 ] as const;
 
-/** Code samples of the current request. */
 export default function CodeDialog({ onClose }: { onClose: () => void }) {
   const { public_url: baseUrl } = useSession();
   const draft = usePlaygroundState((state) => state.draft);

@@ -23,9 +23,7 @@ import { asApiError } from './store.ts';
 interface CompareTextsProps {
   /** The account that is charged. */
   accountId: string;
-  /** The embedding models. */
   models: readonly Model[];
-  /** The code dialog is open. */
   isCodeOpen: boolean;
   onCloseCode: () => void;
 }

@@ -8,7 +8,6 @@ import { awaitsResults, canRespond, hasInput, hasTurns, type Draft } from './dra
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
 import { TypedText } from './typed-text.tsx';
 
-/** The input for the next message. */
 export function Composer() {
   const playground = usePlayground();
   const models = useModels();

@@ -1,7 +1,6 @@
 import type { UserRecords } from '../../state/user-records.ts';
 import { hasTurns, opened, type Conversation } from './draft.ts';
 
-/** A conversation of a user in this browser. */
 export interface StoredConversation extends Conversation {
   /** As given by the user; null: the beginning of the first message. */
   name: string | null;
@@ -38,7 +37,6 @@ export class Conversations {
     return stored === undefined ? null : { ...stored, ...opened(stored) };
   }
 
-  /** Called when a tab shows a conversation. */
   show({ id, system, settings, columns }: StoredConversation): Conversation {
     const conversation = { id, system, settings, columns };
     this.#known.set(id, conversation);

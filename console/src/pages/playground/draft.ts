@@ -6,7 +6,6 @@ export interface Draft extends Conversation {
   /** The message being typed, and its role. */
   input: string;
   inputRole: Turn['role'];
-  /** Its images, as data URIs. */
   images: readonly string[];
 }
 
@@ -23,7 +22,6 @@ export interface Conversation {
 /** Maximum number of models that are compared. */
 export const MAX_COLUMNS = 4;
 
-/** A model and its conversation. */
 export interface Column {
   /** Empty: not selected yet. */
   model: string;
@@ -44,13 +42,11 @@ export interface Turn {
   answer: Answer | null;
 }
 
-/** A tool call with its result. */
 interface TurnCall extends ToolCall {
   /** As typed by the user; empty: missing. */
   result: string;
 }
 
-/** An empty playground. */
 export const EMPTY_DRAFT: Draft = {
   id: '',
   system: '',
@@ -81,7 +77,6 @@ export function withoutColumn(draft: Draft, column: number): Draft {
   return { ...draft, columns: draft.columns.filter((_, index) => index !== column) };
 }
 
-/** Changes a turn, if it is there. */
 function withTurn(draft: Draft, id: string, change: (turn: Turn) => Turn): Draft {
   return withTurnsFrom(draft, id, ([turn, ...later]) => [change(turn), ...later]);
 }
@@ -95,7 +90,6 @@ export function withoutTurn(draft: Draft, id: string): Draft {
   return withTurnsFrom(draft, id, ([, ...later]) => later);
 }
 
-/** Sets the result of a call. */
 export function withResult(draft: Draft, id: string, call: string, result: string): Draft {
   return withTurn(draft, id, (turn) => ({
     ...turn,
@@ -115,7 +109,6 @@ export function answered(draft: Draft, id: string, change: (answer: Answer) => A
   });
 }
 
-/** A turn and those after it. */
 type TurnsFrom = readonly [Turn, ...Turn[]];
 
 /** Replaces a turn and those after it, in its column. Returns the same draft if the turn is not there. */
@@ -268,7 +261,6 @@ export function forNewTab(draft: Draft): Draft {
   return { ...withoutTurns(draft), ...input, id: '', images: [] };
 }
 
-/** Returns the model of each column. */
 export function modelsOf({ columns }: Pick<Draft, 'columns'>): string[] {
   return columns.map(({ model }) => model);
 }
@@ -290,12 +282,10 @@ function written(role: Turn['role'], text: string): Turn {
   return { id: newId(), role, text, images: [], calls: [], answer: null };
 }
 
-/** Returns a turn for the next response. */
 function pendingTurn({ model }: Column): Turn {
   return { ...written('assistant', ''), answer: emptyAnswer(model) };
 }
 
-/** Returns the input as a turn. */
 function inputTurn(draft: Draft, role: Turn['role']): Turn {
   return { ...written(role, inputOf(draft)), images: role === 'user' ? draft.images : [] };
 }

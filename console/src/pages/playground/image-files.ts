@@ -14,7 +14,6 @@ export function refusalOf({ name, type, size }: Pick<File, 'name' | 'type' | 'si
   return null;
 }
 
-/** Returns whether a model takes images. */
 export function takesImages(models: readonly Pick<Model, 'id' | 'modality'>[], id: string): boolean {
   const [input = ''] = models.find((model) => model.id === id)?.modality?.split('->') ?? [];
   return input.split('+').includes('image');

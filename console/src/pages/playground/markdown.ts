@@ -23,7 +23,6 @@ export type Block = { raw: string } & (
   | { kind: 'rule' }
 );
 
-/** An item of a list. */
 export interface Item {
   /** Of a task; null: no task. */
   checked: boolean | null;
@@ -55,7 +54,6 @@ export class MarkdownReader {
   #settledLength = 0;
   #blocks: readonly Block[] = [];
 
-  /** Returns the blocks of a text. */
   read(text: string): readonly Block[] {
     if (text === this.#text) return this.#blocks;
     // A carriage return at the end may be half of a line break.
@@ -86,7 +84,6 @@ export class MarkdownReader {
   }
 }
 
-/** Returns the blocks of a complete text. */
 export function readMarkdown(text: string): readonly Block[] {
   return new MarkdownReader().read(text);
 }

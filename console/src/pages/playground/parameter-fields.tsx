@@ -26,7 +26,6 @@ interface SectionProps {
   children: ReactNode;
 }
 
-/** A collapsible section of parameters. */
 export function Section({ title, note, contains, children }: SectionProps) {
   const errors = usePlaygroundState((state) => state.errors);
   const content = useId();
@@ -156,7 +155,6 @@ interface HintedSwitchProps {
   onChange: (checked: boolean) => void;
 }
 
-/** A switch with its help text. */
 export function HintedSwitch({ label, hint, ...props }: HintedSwitchProps) {
   return (
     <div>

@@ -61,7 +61,6 @@ function PresetsButton() {
   );
 }
 
-/** The less common parameters. */
 function Advanced() {
   const { settings, errors, set } = useSettings();
   const { logprobs, stop, stream, user } = settings;

@@ -25,7 +25,6 @@ export class Presets {
     this.#records = records;
   }
 
-  /** Returns the presets in the order of their names. */
   async list(): Promise<Preset[]> {
     const presets = await this.#records.all();
     return presets

@@ -54,7 +54,6 @@ export function sentRequest(draft: Draft, column: Column, recommended: Recommend
   return streamed(requestOf(draft, column, recommended, answered), draft.settings.stream);
 }
 
-/** A message of a chat request. */
 type Message = Readonly<Record<string, unknown>>;
 
 /**

@@ -60,14 +60,12 @@ export const DEFAULTS: Settings = {
   templateVariables: '',
 };
 
-/** A numeric parameter. */
 export interface NumberParameter {
   /** API name. */
   name: NumberName;
   label: string;
   /** Help text of one sentence. */
   hint: string;
-  /** Only whole numbers. */
   whole?: true;
   min: number;
   max: number;
@@ -161,7 +159,6 @@ export const SAMPLING: readonly NumberParameter[] = [
   },
 ];
 
-/** Parameters that penalize repeated tokens. */
 export const PENALTIES: readonly NumberParameter[] = [
   {
     name: 'frequency_penalty',
@@ -237,7 +234,6 @@ export const NUMBERS: readonly NumberParameter[] = [
 export const MAX_STOPS = 4;
 /** Maximum length of a stop sequence and of `user`, in UTF-16 units. */
 export const MAX_TEXT_LENGTH = 1024;
-/** Validates the settings. */
 export function validationErrors(settings: Settings): FieldErrors {
   const errors: Record<string, string | null> = {};
   for (const parameter of numbersOf(settings)) {
@@ -268,12 +264,10 @@ export function validationErrors(settings: Settings): FieldErrors {
   );
 }
 
-/** Returns the numeric parameters that apply. */
 export function numbersOf({ logprobs }: Settings): readonly NumberParameter[] {
   return logprobs ? NUMBERS : NUMBERS.filter((parameter) => parameter !== TOP_LOGPROBS);
 }
 
-/** Returns whether all settings have their defaults. */
 export function areDefaults(settings: Settings): boolean {
   const numbers = Object.fromEntries(Object.entries(settings.numbers).filter(([, typed]) => typed !== ''));
   const stop = settings.stop.filter((typed) => typed !== '');

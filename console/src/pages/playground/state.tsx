@@ -13,7 +13,6 @@ function usePlaygroundContext() {
   return context;
 }
 
-/** Returns the playground, for actions. */
 export function usePlayground(): Playground {
   return usePlaygroundContext().playground;
 }
@@ -29,7 +28,6 @@ export function usePlaygroundState<Part>(select: (state: PlaygroundState) => Par
   return useSyncExternalStore(playground.subscribe, () => select(playground.state));
 }
 
-/** Returns whether any response is in progress. */
 export function useIsRunning(): boolean {
   return usePlaygroundState(({ draft }) => isRunning(draft));
 }

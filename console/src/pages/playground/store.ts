@@ -37,7 +37,6 @@ import { recommendedOf, requestOf } from './request.ts';
 import { validationErrors, type Settings } from './settings.ts';
 import { fromTabText, tabText, withoutImages } from './tab-text.ts';
 
-/** State of the playground. */
 export interface PlaygroundState {
   draft: Draft;
   /** Validation errors of the settings; requests are blocked until they are fixed. */
@@ -131,7 +130,6 @@ export class Playground {
     this.#surroundings = surroundings;
   }
 
-  /** Changes the draft. */
   change(change: (draft: Draft) => Draft): void {
     this.#setDraft(change(this.#state.draft));
     this.#publish();
@@ -179,7 +177,6 @@ export class Playground {
     this.#start((draft) => continued(draft, turn));
   }
 
-  /** Deletes a turn, and offers to undo it. */
   remove(turn: string): void {
     this.#replace(withoutTurn(this.#state.draft, turn));
   }
@@ -189,7 +186,6 @@ export class Playground {
     this.#replace(withModel(this.#state.draft, column, model));
   }
 
-  /** Closes one of several columns, and offers to undo it. */
   closeColumn(column: number): void {
     this.#replace(withoutColumn(this.#state.draft, column));
   }
@@ -215,7 +211,6 @@ export class Playground {
     this.#completeAll();
   }
 
-  /** Deletes a stored conversation, and offers to undo it. */
   async removeConversation(id: string): Promise<void> {
     const isShown = this.#state.draft.id === id;
     if (isShown) this.newChat();
@@ -236,7 +231,6 @@ export class Playground {
     this.#announce(id);
   }
 
-  /** Returns the stored conversations, the newest first. */
   async listConversations() {
     // The query that calls this sees what is saved here.
     await this.#save(false);

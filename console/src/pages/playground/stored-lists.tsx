@@ -171,7 +171,6 @@ interface RowProps {
   onOpen: () => void;
   onRename: (name: string) => void;
   onDelete: () => void;
-  /** Beside the name. */
   children?: ReactNode;
 }
 

@@ -3,7 +3,6 @@ import { EMPTY_DRAFT, newId, opened, type Draft } from './draft.ts';
 /** Of the stored texts. Those of other versions are ignored. */
 const VERSION = 2;
 
-/** Returns the text that a tab keeps. */
 export function tabText(draft: Draft): string {
   return JSON.stringify({ version: VERSION, draft });
 }

@@ -39,7 +39,6 @@ export function toolNames(text: string): string[] {
   return 'tools' in read ? read.tools.map((tool) => tool.function.name) : [];
 }
 
-/** Example tools of the editor, as JSON. */
 export const TOOL_PRESETS: readonly { title: string; text: string }[] = [
   {
     title: 'Weather',

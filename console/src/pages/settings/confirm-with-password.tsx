@@ -11,9 +11,7 @@ import { useSession } from '../../state/session.tsx';
 
 interface Confirmation {
   title: string;
-  /** Consequences of the action. */
   children: ReactNode;
-  /** The verb on the button. */
   action: string;
   danger?: boolean;
   run: (body: { password?: string }) => Promise<unknown>;

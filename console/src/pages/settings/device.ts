@@ -1,4 +1,3 @@
-/** The device of a session, from its `user-agent`. */
 export interface Device {
   /** Such as "Firefox on Linux". */
   label: string;

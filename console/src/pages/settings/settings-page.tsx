@@ -78,7 +78,6 @@ function Parts({ children }: { children: ReactNode }) {
   return <div className="max-w-3xl space-y-5 pt-6">{children}</div>;
 }
 
-/** Name and email of the user. */
 function Profile() {
   const { user } = useSession();
   const { draft, set, field, busy, error, save } = useDraft({
@@ -116,7 +115,6 @@ function Profile() {
   );
 }
 
-/** Deletes the user. */
 function DeleteMe() {
   const { accounts, user } = useSession();
   const left = accounts.map(({ name }) => name).join(', ');
@@ -193,7 +191,6 @@ function Password() {
 
 type Session = ItemOf<'listSessions'>;
 
-/** The sessions of the user. */
 function Sessions() {
   const sessions = useList('listSessions', undefined);
   const others = sessions.data?.filter(({ current }) => !current).length ?? 0;

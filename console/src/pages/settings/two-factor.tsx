@@ -183,7 +183,6 @@ function drawn(text: string): { path: string; size: number } {
   return { path: path.join(''), size };
 }
 
-/** Shows recovery codes, which cannot be shown again. */
 function showRecoveryCodes(codes: readonly string[]): void {
   void openOverlay((close) => <RecoveryCodes codes={codes} onClose={close} />);
 }

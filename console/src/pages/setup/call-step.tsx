@@ -20,7 +20,6 @@ import { Steps } from './steps.tsx';
 type Model = ItemOf<'listServedModels'>;
 
 interface CallStepProps {
-  /** The new key. */
   apiKey: string;
   /** URL of the service without `/v1`. */
   baseUrl: string;

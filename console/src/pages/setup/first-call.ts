@@ -8,7 +8,6 @@ import { counted, fixed } from '../../format/number.ts';
 export interface FirstCall {
   state: 'idle' | 'running' | 'done' | 'failed';
   text: string;
-  /** The ID of the receipt. */
   requestId: string | null;
   error: ApiError | null;
 }
@@ -47,7 +46,6 @@ export function useFirstCall(apiKey: string): [FirstCall, (body: Body) => Promis
   return [call, send];
 }
 
-/** Numbers of a vector that are shown. */
 const SHOWN = 4;
 
 function vectorText(vector: readonly number[]): string {

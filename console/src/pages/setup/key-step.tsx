@@ -8,13 +8,11 @@ import { StandalonePage } from '../../components/standalone-page.tsx';
 import { ErrorState, Skeletons } from '../../components/states.tsx';
 import { Steps } from './steps.tsx';
 
-/** Initial name of the first key. */
 export const FIRST_KEY = 'First key';
 
 interface KeyStepProps {
   /** Undefined: being created. */
   created: ResponseOf<'createKey'> | undefined;
-  /** Why it could not be created. */
   error: ApiError | null;
   retry: () => void;
   onNext: () => void;

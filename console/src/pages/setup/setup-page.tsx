@@ -17,7 +17,6 @@ import { Steps } from './steps.tsx';
 
 const LOADING = <Skeletons heights={['h-15', 'h-15', 'h-15', 'h-9']} />;
 
-/** ID of the account that the setup creates. */
 const FIRST_ACCOUNT = 'default';
 
 /** The setup of a new service: first user, first API key, first request. */

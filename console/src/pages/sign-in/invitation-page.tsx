@@ -15,7 +15,6 @@ import { clearStored } from '../../state/user-storage.ts';
 import { PasswordForm, Providers } from './password-form.tsx';
 import { SecondFactor } from './second-factor.tsx';
 
-/** The page of an invitation link. */
 export default function InvitationPage() {
   const token = useFragmentToken();
   return token === '' ? <NoInvitation used={false} /> : <Invitation key={token} token={token} />;

@@ -9,7 +9,6 @@ import { NewPasswordField } from '../../components/password-field.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 import { useFragmentToken } from '../../state/fragment-token.ts';
 
-/** The page of a password reset link. */
 export default function ResetPasswordPage() {
   const token = useFragmentToken();
   return token === '' ? <NoLink used={false} /> : <ResetForm key={token} token={token} />;

@@ -79,7 +79,6 @@ const FAULTS: ReadonlyMap<string, string> = new Map([
   ['email_not_verified', 'Your email is not verified at the provider. Verify it there and try again.'],
 ]);
 
-/** Returns the message of any code. */
 function faultOfProvider(code: string): string {
   return FAULTS.get(code) ?? 'Could not sign in with the provider. Try again, or sign in another way.';
 }

@@ -26,7 +26,6 @@ import { boundOf, BudgetCell, useBudgets } from './budget.tsx';
 
 type Usage = ItemOf<'readUsage'>;
 
-/** Months that can be selected. */
 const MONTHS = 12;
 
 /** The cost of a month by key, tag, member, model, client or account, with the budgets of keys and accounts. */
@@ -79,7 +78,6 @@ export default function SpendPage() {
 interface SpendProps {
   scope: Scope;
   by: Group;
-  /** The days of the month. */
   days: Days;
   /** Budgets are those of now, so earlier months do not show them. */
   hasBudgets: boolean;
@@ -162,7 +160,6 @@ function Spend({ scope, by, days, hasBudgets }: SpendProps) {
   );
 }
 
-/** Notes below the table. */
 const NOTES: { readonly [By in Group]?: string } = {
   tag: 'The cost of a key with several tags is in the row of each.',
   member: 'The cost of a key is that of the user who created it.',

@@ -31,7 +31,6 @@ export function indexNow(times: readonly number[], unit: 'hour' | 'day', now: st
 export const isFree = (over: OverTime | undefined): boolean =>
   over !== undefined && over.every((sums) => sums === null || inexact(sums.cost_usd) === 0);
 
-/** Returns the row of each hour or day. */
 export function overTime(times: readonly number[], rows: readonly Sums[]): OverTime {
   const byTime = new Map(rows.map((row) => [Date.parse(row.hour ?? row.day ?? '') / 1000, row]));
   return times.map((time) => byTime.get(time) ?? null);

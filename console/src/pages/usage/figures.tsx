@@ -8,7 +8,6 @@ import { duration } from '../../format/time.ts';
 import type { Sums } from './buckets.ts';
 import { changeOf, changeOfShare, type Change } from './change.ts';
 
-/** Definition of a figure. */
 interface FigureDefinition {
   label: string;
   of: (sums: Sums) => number | null;
@@ -64,7 +63,6 @@ interface FiguresProps {
   /** Undefined: loading. */
   now: Sums | undefined;
   before: Sums | undefined;
-  /** The previous period as text. */
   beforeText: string;
   /** How much less cached tokens cost than uncached ones, in USD; null: nothing, or not known. */
   savedUsd: string | null;

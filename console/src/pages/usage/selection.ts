@@ -12,25 +12,19 @@ import {
 } from '../../components/date-range-days.ts';
 import { GROUPS } from '../../format/usage-groups.ts';
 
-/** Groupings of the charts. */
 const SPLITS = ['none', 'model', 'key', 'client', 'account'] as const;
 type Split = (typeof SPLITS)[number];
 
-/** Returns the label of a grouping. */
 export const splitLabel = (split: Split): string => (split === 'none' ? 'None' : GROUPS[split].label);
 
 /** Returns the choices; a single account cannot be grouped by account. */
 export const splitsOf = (all: boolean): Split[] => SPLITS.filter((split) => split !== 'account' || all);
 
-/** The selection of the page, stored in the URL. */
 export interface Selection {
   range: NamedRange | null;
   days: Days;
-  /** The previous period. */
   before: Days;
-  /** Length of one bar. */
   unit: 'hour' | 'day';
-  /** Grouping of the charts. */
   split: Split;
   /** Draws the previous period in the charts. */
   compare: boolean;

@@ -84,7 +84,6 @@ interface ChartCardProps {
   unit: 'hour' | 'day';
   /** Index of the hour or day that has not ended yet. */
   partial: number | undefined;
-  /** Whether usage is grouped. */
   ofParts: boolean;
   series: QueryState<readonly Series[]>;
   /** Returns the path of the page that lists the requests of an hour or day. */
@@ -148,7 +147,6 @@ function ChartCard({
   );
 }
 
-/** The data of a chart. */
 interface ChartData {
   over: OverTime;
   /** The previous period; null: no comparison. */
@@ -159,7 +157,6 @@ interface ChartData {
   models: readonly UsageSeries[];
 }
 
-/** One chart of the page. */
 interface ChartDefinition {
   name: string;
   title: string;
@@ -174,7 +171,6 @@ interface ChartDefinition {
   seriesOf: (data: ChartData) => Series[];
 }
 
-/** All charts, in order. */
 const CHARTS: readonly ChartDefinition[] = [
   {
     name: 'tokens',

@@ -32,7 +32,6 @@ import { rangeLabel, selectionOf, splitLabel, splitsOf, type Selection } from '.
 import { UsageCharts } from './usage-charts.tsx';
 import { usageQuery, useParts, useSaved, useUsage } from './use-usage.ts';
 
-/** Usage: totals, charts and breakdown. */
 export default function UsagePage() {
   const scope = useScope();
   const [query, change] = useQueryState();
@@ -71,7 +70,6 @@ export default function UsagePage() {
   );
 }
 
-/** How the charts show the usage. */
 function ChartOptions({ scope, selection }: { scope: Scope; selection: Selection }) {
   const [, change] = useQueryState();
   return (

@@ -9,7 +9,6 @@ import type { Selection } from './selection.ts';
 const MAX_PARTS = 5;
 const EVERY_MS = 60_000;
 
-/** Returns the API query for the usage of these days. */
 export function usageQuery(scope: Scope, { model, key }: Selection, { from, to }: Days) {
   return {
     ...scope.query,
@@ -72,7 +71,6 @@ export function useUsage(scope: Scope, selection: Selection, hour: string) {
   };
 }
 
-/** Models whose savings are summed. */
 const MAX_SAVING = 1000;
 
 /**
@@ -105,7 +103,6 @@ function mapped<From, To>(
 const fitted = (over: OverTime, count: number): OverTime =>
   Array.from({ length: count }, (_, index) => over[index] ?? null);
 
-/** A group of the usage. */
 export interface UsageSeries {
   id: string;
   label: string;
