@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import type { ItemOf } from '../api/client.ts';
+import { useSession } from '../state/session.tsx';
 
 export type Tone = 'good' | 'warn' | 'bad' | 'accent' | 'neutral';
 
@@ -51,12 +52,26 @@ export function Status({
   );
 }
 
-/** The email address of a user in a list, and whether it is unverified. */
-export function UserEmail({ user }: { user: Pick<ItemOf<'listUsers'>, 'email' | 'email_verified'> }) {
+interface UserCellProps {
+  user: Pick<ItemOf<'listUsers'>, 'id' | 'name' | 'email' | 'email_verified'>;
+  /** Other badges. */
+  children?: ReactNode;
+}
+
+/** The name and the email address of a user in a table. */
+export function UserCell({ user, children }: UserCellProps) {
+  const { user: self } = useSession();
   return (
-    <span className="flex items-center gap-2 text-xs text-ink-3">
-      <span className="truncate">{user.email}</span>
-      {!user.email_verified && <Badge tone="warn">Unverified</Badge>}
-    </span>
+    <>
+      <span className="flex items-center gap-2">
+        <span className="truncate font-medium">{user.name}</span>
+        {user.id === self.id && <Badge tone="accent">You</Badge>}
+        {children}
+      </span>
+      <span className="flex items-center gap-2 text-xs text-ink-3">
+        <span className="truncate">{user.email}</span>
+        {!user.email_verified && <Badge tone="warn">Unverified</Badge>}
+      </span>
+    </>
   );
 }

@@ -17,10 +17,10 @@ interface OnOffProps {
 }
 
 /** A checkbox, submitted with its form. */
-export function Checkbox({ checked, onChange, disabled = false, children }: OnOffProps) {
+export function Checkbox({ checked, onChange, children }: Omit<OnOffProps, 'disabled'>) {
   return (
     <Labeled>
-      <Box checked={checked} disabled={disabled} onCheckedChange={(isChecked) => onChange(isChecked)} />
+      <Box checked={checked} onCheckedChange={(isChecked) => onChange(isChecked)} />
       {children}
     </Labeled>
   );

@@ -11,13 +11,11 @@ export function CodeField({
   label,
   value,
   onChange,
-  error,
   focus = false,
 }: {
   label: string;
   value: string;
   onChange: (code: string) => void;
-  error?: string | null;
   focus?: boolean;
 }) {
   const id = useId();
@@ -34,7 +32,6 @@ export function CodeField({
         required
         value={value}
         onValueChange={onChange}
-        aria-describedby={error ? `${id}-error` : undefined}
         className="grid max-w-72 grid-cols-6 gap-2"
       >
         {Array.from({ length: DIGITS }, (_, index) => (
@@ -42,16 +39,10 @@ export function CodeField({
             key={index}
             ref={index === 0 ? first : undefined}
             aria-label={index === 0 ? undefined : `Digit ${index + 1} of ${DIGITS}`}
-            aria-invalid={error ? true : undefined}
-            className={classNames(INPUT, 'h-11 px-0 text-center font-mono text-base aria-invalid:border-bad')}
+            className={classNames(INPUT, 'h-11 px-0 text-center font-mono text-base')}
           />
         ))}
       </OTPField.Root>
-      {error && (
-        <p id={`${id}-error`} role="alert" className="text-xs text-bad">
-          {error}
-        </p>
-      )}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-import { lazy, Suspense, type ReactNode } from 'react';
+import { lazy, Suspense } from 'react';
 import { CopyButton } from './copy.tsx';
 import { Tabs } from './tabs.tsx';
 
@@ -43,16 +43,13 @@ export function Code({ text, what, label, language }: CodeProps) {
 export function CodeTabs({
   label,
   samples,
-  aside,
 }: {
   label: string;
   samples: readonly { language: string; text: string }[];
-  aside?: ReactNode;
 }) {
   return (
     <Tabs
       label={label}
-      aside={aside}
       tabs={samples.map(({ language, text }) => ({
         value: language,
         label: language,

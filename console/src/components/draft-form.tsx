@@ -17,11 +17,7 @@ export function DraftForm<Draft extends object>(props: DraftFormProps<Draft>) {
   return (
     <Form error={error} errors={errors} onSubmit={() => void save()}>
       {props.children(field)}
-      {error !== null && props.renderError !== undefined ? (
-        props.renderError(error)
-      ) : (
-        <FormError error={error} />
-      )}
+      <FormError error={error} renderError={props.renderError} />
       <Button kind="primary" type="submit" className="w-full" busy={busy}>
         {props.action}
       </Button>

@@ -83,11 +83,7 @@ export function EditDialog<Draft extends object>(props: EditDialogProps<Draft>) 
           ...Object.keys(errors),
           ...(error?.param == null ? [] : [error.param]),
         ])}
-        {error !== null && props.renderError !== undefined ? (
-          props.renderError(error)
-        ) : (
-          <FormError error={error} />
-        )}
+        <FormError error={error} renderError={props.renderError} />
       </Form>
     </Dialog>
   );

@@ -173,17 +173,18 @@ export function useFormField(name: string | undefined): void {
 
 interface FormErrorProps {
   error: ApiError | null;
-  children?: ReactNode;
+  /** Shows an error that is not about a field. Default: its message. */
+  renderError?: ((error: ApiError) => ReactNode) | undefined;
 }
 
 /** Shows an error, unless a field of the form around it does. */
-export function FormError({ error, children }: FormErrorProps) {
+export function FormError({ error, renderError }: FormErrorProps) {
   const { names } = useContext(Context);
+  if (error !== null && renderError !== undefined) return renderError(error);
   if (error === null || [...names].some((name) => isAbout(error, name))) return null;
   return (
     <Notice tone="bad">
       <CodeText text={error.message} />
-      {children}
     </Notice>
   );
 }

@@ -1,6 +1,7 @@
 import { Menu as Base } from '@base-ui/react/menu';
-import { Check } from 'lucide-react';
+import { Check, Ellipsis } from 'lucide-react';
 import type { ReactElement, ReactNode } from 'react';
+import { IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
 import { POPUP } from './popup.ts';
 
@@ -30,6 +31,21 @@ export function Menu({ trigger, align = 'end', side = 'bottom', children }: Menu
         </Base.Positioner>
       </Base.Portal>
     </Base.Root>
+  );
+}
+
+/** The menu of a row. `label`: the name of its button. */
+export function RowMenu({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <Menu
+      trigger={
+        <IconButton label={label}>
+          <Ellipsis />
+        </IconButton>
+      }
+    >
+      {children}
+    </Menu>
   );
 }
 

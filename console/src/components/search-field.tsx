@@ -1,4 +1,5 @@
 import { Search } from 'lucide-react';
+import { useQueryState } from '../state/url-query.ts';
 import { classNames } from './class-names.ts';
 import { INPUT } from './input.ts';
 
@@ -25,4 +26,14 @@ export function SearchField({ label, value, onChange, className }: SearchFieldPr
       />
     </span>
   );
+}
+
+/** A search field whose text is the parameter `q` of the URL. */
+export function UrlSearchField({
+  label,
+  className = 'w-full sm:w-64',
+}: Omit<SearchFieldProps, 'value' | 'onChange'>) {
+  const [query, change] = useQueryState();
+  const onChange = (q: string) => change({ q }, { replace: true });
+  return <SearchField {...{ label, className, onChange }} value={query.get('q') ?? ''} />;
 }

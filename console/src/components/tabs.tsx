@@ -13,17 +13,15 @@ interface TabsProps<Value extends string> {
   onChange?: (value: Value) => void;
   label: string;
   tabs: readonly Tab<Value>[];
-  /** At the end of the tab bar. */
-  aside?: ReactNode;
 }
 
-export function Tabs<Value extends string>({ value, onChange, label, tabs, aside }: TabsProps<Value>) {
+export function Tabs<Value extends string>({ value, onChange, label, tabs }: TabsProps<Value>) {
   return (
     <Base.Root
       {...(value === undefined ? { defaultValue: tabs[0]?.value } : { value })}
       onValueChange={(chosen: Value) => onChange?.(chosen)}
     >
-      <div className="flex items-center justify-between gap-3 border-b border-line">
+      <div className="border-b border-line">
         <Base.List aria-label={label} className="relative -mb-px flex gap-1 overflow-x-auto">
           {tabs.map((tab) => (
             <Base.Tab
@@ -35,7 +33,6 @@ export function Tabs<Value extends string>({ value, onChange, label, tabs, aside
             </Base.Tab>
           ))}
         </Base.List>
-        {aside}
       </div>
       {tabs.map((tab) => (
         <Base.Panel key={tab.value} value={tab.value} className="focus-visible:-outline-offset-2">

@@ -2,7 +2,7 @@ import { UserMinus, Users } from 'lucide-react';
 import { act, orToast } from '../api/act.ts';
 import type { ItemOf } from '../api/client.ts';
 import { useList } from '../api/queries.ts';
-import { Badge, UserEmail } from '../components/badge.tsx';
+import { UserCell } from '../components/badge.tsx';
 import { Button, IconButton } from '../components/button.tsx';
 import { Card } from '../components/card.tsx';
 import { confirm } from '../components/confirm.tsx';
@@ -20,7 +20,7 @@ const USER: Column<Member> = {
   heading: 'User',
   value: ({ user: { name } }) => name,
   grow: true,
-  cell: ({ user }) => <User user={user} />,
+  cell: ({ user }) => <UserCell user={user} />,
 };
 
 const ROLE = textColumn<Member>({ name: 'role', heading: 'Role' }, ({ role }) => ROLES[role].label);
@@ -41,19 +41,6 @@ function removeColumn(onRemove: (member: Member) => void): Column<Member> {
       </IconButton>
     ),
   };
-}
-
-function User({ user }: { user: Member['user'] }) {
-  const { user: self } = useSession();
-  return (
-    <>
-      <span className="flex items-center gap-2">
-        <span className="truncate font-medium">{user.name}</span>
-        {user.id === self.id && <Badge tone="accent">You</Badge>}
-      </span>
-      <UserEmail user={user} />
-    </>
-  );
 }
 
 interface MembersCardProps {

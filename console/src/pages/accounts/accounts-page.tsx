@@ -6,7 +6,7 @@ import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Link } from '../../components/link.tsx';
 import { Page } from '../../components/page.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { UrlSearchField } from '../../components/search-field.tsx';
 import { failedChoices, FilterSelect } from '../../components/select.tsx';
 import { EmptyState, Loaded, LoadFailure, Unloaded } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
@@ -154,12 +154,7 @@ function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
   const names = plan === null || known.includes(plan) ? known : [plan, ...known];
   return (
     <div className="flex flex-wrap items-center gap-2 border-b border-line p-3 sm:px-5">
-      <SearchField
-        label="Search by name or ID"
-        className="w-full sm:w-64"
-        value={query.get('q') ?? ''}
-        onChange={(q) => change({ q }, { replace: true })}
-      />
+      <UrlSearchField label="Search by name or ID" />
       <FilterSelect
         label="Status"
         any="Any status"

@@ -1,14 +1,13 @@
-import { Ellipsis, ScrollText, SearchX, ShieldMinus, ShieldPlus, Trash2, Users } from 'lucide-react';
+import { ScrollText, SearchX, ShieldMinus, ShieldPlus, Trash2, Users } from 'lucide-react';
 import { act } from '../../api/act.ts';
 import type { ItemOf } from '../../api/client.ts';
 import { useList, useMore } from '../../api/queries.ts';
-import { Badge, UserEmail } from '../../components/badge.tsx';
-import { IconButton } from '../../components/button.tsx';
+import { Badge, UserCell } from '../../components/badge.tsx';
 import { Card } from '../../components/card.tsx';
 import { confirm } from '../../components/confirm.tsx';
 import { Link } from '../../components/link.tsx';
-import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { MenuItem, MenuSeparator, RowMenu } from '../../components/menu.tsx';
+import { UrlSearchField } from '../../components/search-field.tsx';
 import { EmptyState, Loaded } from '../../components/states.tsx';
 import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../components/table.tsx';
 import { useSession } from '../../state/session.tsx';
@@ -19,7 +18,7 @@ const PAGE = 1000;
 export function UsersList() {
   const { user: self } = useSession();
   const users = useList('listUsers', { query: { limit: PAGE } });
-  const [query, change] = useQueryState();
+  const [query] = useQueryState();
   const text = query.get('q') ?? '';
   const { data: items, hasMore } = users;
   useMore(text !== '', users);
@@ -27,12 +26,7 @@ export function UsersList() {
   return (
     <Card flush className="mt-4">
       <div className="border-b border-line p-3 sm:px-5">
-        <SearchField
-          label="Search by name or email"
-          className="w-full sm:w-64"
-          value={text}
-          onChange={(q) => change({ q }, { replace: true })}
-        />
+        <UrlSearchField label="Search by name or email" />
       </div>
       <Loaded
         query={users}
@@ -90,7 +84,15 @@ function userColumns(data: ColumnData): Column<User>[] {
       heading: 'User',
       value: ({ name }) => name,
       grow: true,
-      cell: (user) => <Name user={user} self={user.id === data.selfId} />,
+      cell: (user) => (
+        <UserCell user={user}>
+          {user.operator && (
+            <span className="sm:hidden">
+              <Badge tone="accent">Operator</Badge>
+            </span>
+          )}
+        </UserCell>
+      ),
     },
     {
       name: 'part',
@@ -117,34 +119,11 @@ function userColumns(data: ColumnData): Column<User>[] {
   ];
 }
 
-function Name({ user, self }: { user: User; self: boolean }) {
-  return (
-    <>
-      <span className="flex items-center gap-2">
-        <span className="truncate font-medium">{user.name}</span>
-        {self && <Badge>You</Badge>}
-        {user.operator && (
-          <span className="sm:hidden">
-            <Badge tone="accent">Operator</Badge>
-          </span>
-        )}
-      </span>
-      <UserEmail user={user} />
-    </>
-  );
-}
-
 function Actions({ user, selfId, operators, onChange }: ColumnData & { user: User }) {
   const last = user.operator && operators === 1;
   return (
     <span className="flex justify-end">
-      <Menu
-        trigger={
-          <IconButton label={`Actions for ${user.name}`}>
-            <Ellipsis />
-          </IconButton>
-        }
-      >
+      <RowMenu label={`Actions for ${user.name}`}>
         <MenuItem icon={<ScrollText />} render={<Link to={`/operator/audit?actor=user:${user.id}`} />}>
           View audit log
         </MenuItem>
@@ -176,7 +155,7 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
             Delete
           </MenuItem>
         )}
-      </Menu>
+      </RowMenu>
     </span>
   );
 }

@@ -10,7 +10,7 @@ import { CodeText } from '../../components/code-text.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
 import { Page } from '../../components/page.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { UrlSearchField } from '../../components/search-field.tsx';
 import { EmptyState, Loaded, Skeletons } from '../../components/states.tsx';
 import { closestToReady, outputLabel } from '../../format/modality.ts';
 import { useAccount } from '../../state/account.ts';
@@ -96,11 +96,7 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   return (
     <div className="gap-10 xl:grid xl:grid-cols-[15rem_minmax(0,1fr)]">
       <div className="mb-6 space-y-3 xl:sticky xl:top-6 xl:self-start">
-        <SearchField
-          label="Search operations"
-          value={search}
-          onChange={(q) => change({ q }, { replace: true })}
-        />
+        <UrlSearchField label="Search operations" className="w-full" />
         <DocsNav
           key={entry?.id}
           label="Operations"

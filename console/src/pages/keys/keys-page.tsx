@@ -8,7 +8,7 @@ import { Segmented } from '../../components/choices.tsx';
 import { NoAccount } from '../../components/no-account.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { Page } from '../../components/page.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { UrlSearchField } from '../../components/search-field.tsx';
 import { EmptyState, Loaded, LoadFailure, Notice } from '../../components/states.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { counted } from '../../format/number.ts';
@@ -349,14 +349,7 @@ function KeyFilters({ keys, children }: KeyFiltersProps) {
         onChange={(chosen) => change({ state: chosen === 'live' ? null : chosen })}
       />
       <div className="flex flex-wrap items-center gap-2 max-sm:w-full">
-        {(keys.length > MANY || search !== '') && (
-          <SearchField
-            label="Search by name or tag"
-            className="w-full sm:w-64"
-            value={search}
-            onChange={(q) => change({ q }, { replace: true })}
-          />
-        )}
+        {(keys.length > MANY || search !== '') && <UrlSearchField label="Search by name or tag" />}
         {tags.length > 0 && (
           <Suspense>
             <TagFilter tags={tags} value={tag} onChange={(chosen) => change({ tag: chosen })} />

@@ -1,12 +1,11 @@
-import { ChartColumn, Ellipsis, Eye, ListTree, Pencil, RefreshCw, Trash2 } from 'lucide-react';
+import { ChartColumn, Eye, ListTree, Pencil, RefreshCw, Trash2 } from 'lucide-react';
 import { useMemo } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import type { QueryState } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
-import { IconButton } from '../../components/button.tsx';
 import { BareCheckbox } from '../../components/choices.tsx';
 import { Link } from '../../components/link.tsx';
-import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
+import { MenuItem, MenuSeparator, RowMenu } from '../../components/menu.tsx';
 import { Unloaded } from '../../components/states.tsx';
 import { Table, timeColumn, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
@@ -174,13 +173,7 @@ function Actions({ apiKey: key }: { apiKey: Key }) {
   const [, change] = useQueryState();
   const rights = useKeyRights()(key);
   return (
-    <Menu
-      trigger={
-        <IconButton label={`Actions for ${key.name}`}>
-          <Ellipsis />
-        </IconButton>
-      }
-    >
+    <RowMenu label={`Actions for ${key.name}`}>
       <MenuItem icon={<Eye />} onClick={() => change({ key: key.id })}>
         View details
       </MenuItem>
@@ -208,6 +201,6 @@ function Actions({ apiKey: key }: { apiKey: Key }) {
           </MenuItem>
         </>
       )}
-    </Menu>
+    </RowMenu>
   );
 }

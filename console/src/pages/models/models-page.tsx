@@ -1,16 +1,16 @@
-import { Boxes, Code2, Ellipsis, Plus, SearchX, Settings2, SquareTerminal } from 'lucide-react';
+import { Boxes, Code2, Plus, SearchX, Settings2, SquareTerminal } from 'lucide-react';
 import { lazy, Suspense, useState, type ReactNode } from 'react';
 import type { ItemOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
-import { Button, IconButton } from '../../components/button.tsx';
+import { Button } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
-import { Menu, MenuItem } from '../../components/menu.tsx';
+import { MenuItem, RowMenu } from '../../components/menu.tsx';
 import { ModelName } from '../../components/model-name.tsx';
 import { useOpening, useWasTrue } from '../../components/opening.ts';
 import { Page } from '../../components/page.tsx';
-import { SearchField } from '../../components/search-field.tsx';
+import { UrlSearchField } from '../../components/search-field.tsx';
 import { StateBadge, StateCell } from '../../components/state-badge.tsx';
 import { EmptyState, Loaded } from '../../components/states.tsx';
 import { numberColumn, Table, textColumn, type Column } from '../../components/table.tsx';
@@ -114,12 +114,7 @@ function ModelsTable({ models }: { models: readonly Model[] }) {
     <Card flush>
       {(models.length > 1 || search !== '') && (
         <div className="border-b border-line p-3 sm:px-5">
-          <SearchField
-            label="Search models"
-            className="w-full sm:w-64"
-            value={search}
-            onChange={(q) => change({ q }, { replace: true })}
-          />
+          <UrlSearchField label="Search models" />
         </div>
       )}
       {shown.length === 0 ? (
@@ -269,13 +264,7 @@ interface ActionsProps {
 function Actions({ model, isOperator, onOpen }: ActionsProps) {
   const why = unusable(model);
   return (
-    <Menu
-      trigger={
-        <IconButton label={`Actions for ${model.id}`}>
-          <Ellipsis />
-        </IconButton>
-      }
-    >
+    <RowMenu label={`Actions for ${model.id}`}>
       <MenuItem icon={<Settings2 />} onClick={() => onOpen(model)}>
         {isOperator ? 'Manage' : 'Details'}
       </MenuItem>
@@ -298,7 +287,7 @@ function Actions({ model, isOperator, onOpen }: ActionsProps) {
           )}
         </>
       )}
-    </Menu>
+    </RowMenu>
   );
 }
 
