@@ -213,7 +213,7 @@ describe('a service with only an embedding model', WITH_BROWSER, () => {
     await page.goto('/playground');
     await page.getByRole('heading', { name: 'Compare texts' }).waitFor();
     await page.getByRole('button', { name: 'Chat', exact: true }).click();
-    await page.getByRole('heading', { name: 'No models that generate text' }).waitFor();
+    await page.getByText('No models that generate text').waitFor();
     await checkViews(page);
   });
 });

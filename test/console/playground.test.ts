@@ -422,7 +422,7 @@ describe('the playground', WITH_BROWSER, () => {
     for (const column of [1, 2]) {
       await page
         .getByRole('region', { name: `Conversation ${column}` })
-        .getByRole('heading', { name: /^Chat with/ })
+        .getByText(/^Chat with/)
         .waitFor();
     }
     await page.getByRole('list', { name: 'Prompt starters' }).getByRole('button').first().click();

@@ -41,7 +41,7 @@ const VALUE_SPACE = 36;
 /** Draws a plot into an element, in the colors of the current theme. */
 export function plotInto(element: HTMLElement, first: Plotted): Plot {
   const now = { plotted: first };
-  const plot = new uPlot(optionsOf(now, element.clientWidth), dataOf(first), element);
+  const plot = new uPlot(optionsOf(now, element), dataOf(first), element);
   // The font may load after the first drawing.
   void document.fonts.ready.then(() => plot.redraw(false, true));
   return {
@@ -67,14 +67,17 @@ function dataOf({ times, series }: Plotted): uPlot.AlignedData {
   return [times.map((_, index) => index), ...painted(series).map(({ values }) => values)];
 }
 
-function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
+function optionsOf(now: { plotted: Plotted }, element: HTMLElement): uPlot.Options {
   const { series, height } = now.plotted;
-  const style = getComputedStyle(document.documentElement);
-  const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  // A canvas has no variables.
+  const color = (name: string) => {
+    element.style.color = `var(--${name})`;
+    return getComputedStyle(element).color;
+  };
   const maxTicks = Math.floor((height - TOP - X_AXIS) / VALUE_SPACE);
-  const text = { stroke: color('ink-3'), font: FONT, gap: 6, ticks: { show: false } };
+  const text = { stroke: color('color-ink-3'), font: FONT, gap: 6, ticks: { show: false } };
   return {
-    width,
+    width: element.clientWidth,
     height,
     padding: [TOP, PADDING, 0, 0],
     legend: { show: false },
@@ -101,7 +104,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
       },
       {
         ...text,
-        grid: { stroke: color('line'), width: 1 },
+        grid: { stroke: color('color-line'), width: 1 },
         size: axisWidth,
         splits: (_, __, ___, top) => {
           const { series, unit } = now.plotted;
@@ -113,7 +116,7 @@ function optionsOf(now: { plotted: Plotted }, width: number): uPlot.Options {
       },
     ],
     series: [{}, ...painted(series).map(({ series: one }) => look(one, series, color))],
-    hooks: { draw: [(plot) => stripe(plot, now.plotted, color('surface'))] },
+    hooks: { draw: [(plot) => stripe(plot, now.plotted, color('color-surface'))] },
   };
 }
 
@@ -164,7 +167,7 @@ function axisWidth({ ctx }: uPlot, values: string[] | null): number {
 }
 
 function look(one: Series, all: readonly Series[], color: (name: string) => string): uPlot.Series {
-  const full = color(one.faint ? 'ink-3' : `series-${one.color}`);
+  const full = color(one.faint ? 'color-ink-3' : `series-${one.color}`);
   const stroke = one.tail ? `color-mix(in oklch, ${full} ${TAIL_OPACITY}, transparent)` : full;
   if (one.shape === 'bar') {
     // Rounded bars inside a stack would show the bar behind them.

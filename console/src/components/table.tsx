@@ -198,7 +198,7 @@ export function Table<Row>(given: TableProps<Row>) {
                       : undefined
                   }
                   className={classNames(
-                    'h-9 text-xs font-medium whitespace-nowrap text-ink-3 shadow-[inset_0_-1px_0_var(--line)]',
+                    'h-9 text-xs font-medium whitespace-nowrap text-ink-3 shadow-[inset_0_-1px_0_var(--color-line)]',
                     'first:rounded-tl-xl last:rounded-tr-xl',
                     scrolls ? 'bg-surface' : STICKY,
                     scrolls && column.name === menuAt && column === columns.at(-1) && 'sticky right-0 z-10',

@@ -1,4 +1,4 @@
-import { CircleAlert, Wrench } from 'lucide-react';
+import { Wrench } from 'lucide-react';
 import { useEffect, useState, type ReactNode } from 'react';
 import type { TokenLogprob } from '../../api/generate.ts';
 import { Button } from '../../components/button.tsx';
@@ -8,6 +8,7 @@ import { CopyButton } from '../../components/copy.tsx';
 import { Disclosure } from '../../components/disclosure.tsx';
 import { TextLink } from '../../components/link.tsx';
 import { Spinner } from '../../components/spinner.tsx';
+import { Notice } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
 import { counted, oneDecimal, percent } from '../../format/number.ts';
 import { duration, wait } from '../../format/time.ts';
@@ -126,7 +127,7 @@ export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
       className="overflow-hidden rounded-lg border border-line"
     >
       <div className="flex h-9 items-center gap-2 border-b border-line bg-sunken pr-1 pl-3">
-        <Wrench className="size-3.5 shrink-0 text-ink-3" aria-hidden="true" />
+        <Wrench className="size-3.5 shrink-0 text-ink-3" />
         <span className="mr-auto truncate font-mono text-xs font-medium">{name}</span>
         <CopyButton text={json} what="arguments" />
       </div>
@@ -148,14 +149,11 @@ function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
   const waitMs = useWait(fault.retryAtMs);
   const parameter = NUMBERS.find(({ name }) => name === fault.param);
   return (
-    <div role="alert" className="rounded-lg bg-bad-soft px-3.5 py-3 text-sm">
-      <p className="flex gap-2.5">
-        <CircleAlert className="mt-0.5 size-4 shrink-0 text-bad" aria-hidden="true" />
-        <span className="min-w-0 break-words text-ink">
-          <CodeText text={fault.message} />
-        </span>
+    <Notice tone="bad">
+      <p className="break-words text-ink">
+        <CodeText text={fault.message} />
       </p>
-      <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2 pl-6.5">
+      <div className="mt-2 flex flex-wrap items-center gap-x-3 gap-y-2">
         <Button size="small" disabled={isRunning || waitMs > 0} onClick={onRetry}>
           {waitMs > 0 ? `Try again in ${wait(waitMs)}` : 'Try again'}
         </Button>
@@ -164,12 +162,12 @@ function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
             Reset {parameter.label.toLowerCase()}
           </Button>
         )}
-        <span className="font-mono text-2xs break-all text-ink-2">
+        <span className="font-mono text-2xs break-all">
           {fault.code}
           {fault.requestId !== null && ` · ${fault.requestId}`}
         </span>
       </div>
-    </div>
+    </Notice>
   );
 }
 

@@ -5,7 +5,7 @@ import { Button, IconButton } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
-import { Notice } from '../../components/states.tsx';
+import { EmptyState, Notice } from '../../components/states.tsx';
 import { Composer } from './composer.tsx';
 import { MAX_COLUMNS, type Column } from './draft.ts';
 import { initialModel, stateOf, summaryOf, type Model } from './model-text.ts';
@@ -39,7 +39,6 @@ function SystemPrompt() {
       >
         <ChevronRight
           className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
-          aria-hidden="true"
         />
         <span className="shrink-0 font-medium">System prompt</span>
         {!open && <span className="truncate text-ink-3">{system.trim() || 'None'}</span>}
@@ -91,7 +90,7 @@ function Conversation({ column }: { column: Column }) {
           <Button
             size="small"
             className="pointer-events-auto shadow-popup"
-            icon={<ArrowDown className="size-3.5" aria-hidden="true" />}
+            icon={<ArrowDown />}
             onClick={() => void scrollToBottom()}
           >
             Scroll to latest
@@ -185,7 +184,7 @@ const ColumnHead = memo(function ColumnHead({ column }: { column: number }) {
                 ? 'Compare another model'
                 : undefined
           }
-          icon={<Columns2 className="size-4" aria-hidden="true" />}
+          icon={<Columns2 />}
           onClick={() => playground.chooseModel(selected.length, initialModel(models, selected))}
         >
           <span className={many ? 'sr-only' : 'sr-only sm:not-sr-only'}>
@@ -199,7 +198,7 @@ const ColumnHead = memo(function ColumnHead({ column }: { column: number }) {
           disabled={isRunning}
           onClick={() => playground.closeColumn(column)}
         >
-          <X className="size-4" aria-hidden="true" />
+          <X />
         </IconButton>
       )}
     </div>
@@ -227,22 +226,14 @@ export function NotReady({ model, models }: { model: Model; models: readonly Mod
 /** A column without a conversation: names its model. */
 function EmptyColumn({ model, found }: { model: string; found: Model | undefined }) {
   const models = useModels();
+  const hasModels = models.length > 0;
   return (
-    <div className="flex flex-col items-center px-2 py-8 text-center">
-      <span className="mb-4 flex size-11 items-center justify-center rounded-full bg-accent-soft text-accent">
-        <SquareTerminal className="size-5" aria-hidden="true" />
-      </span>
-      <h2 className="text-sm font-semibold break-all">
-        {models.length === 0 ? 'No models that generate text' : `Chat with ${model.split('/').at(-1)}`}
-      </h2>
-      <p className="mt-1 max-w-md text-sm text-ink-3">
-        {models.length === 0
-          ? 'An operator can add models on the Models page.'
-          : found && `${summaryOf(found)}.`}
-      </p>
-      <p className="mt-1 max-w-md text-sm text-ink-3">
-        Requests are charged to your account and count toward its limits.
-      </p>
-    </div>
+    <EmptyState
+      icon={SquareTerminal}
+      title={hasModels ? `Chat with ${model.split('/').at(-1)}` : 'No models that generate text'}
+    >
+      <p>{hasModels ? found && `${summaryOf(found)}.` : 'An operator can add models on the Models page.'}</p>
+      <p className="mt-1">Requests are charged to your account and count toward its limits.</p>
+    </EmptyState>
   );
 }

@@ -86,7 +86,7 @@ export function Composer() {
             size="small"
             kind="quiet"
             disabled={!isTyped || isRunning || isAwaiting}
-            icon={<Plus className="size-3.5" aria-hidden="true" />}
+            icon={<Plus />}
             onClick={() => playground.add()}
           >
             <span>
@@ -128,7 +128,7 @@ function SendOrStop({ label, disabled }: { label: string; disabled: boolean }) {
   if (isRunning) {
     return (
       <Button
-        icon={<Square className="size-3.5 fill-current" aria-hidden="true" />}
+        icon={<Square className="size-3.5 fill-current" />}
         onClick={(event) => {
           // The second click of a double click on Send, which was in the same place.
           if (event.detail !== 2) playground.stop();
@@ -140,12 +140,7 @@ function SendOrStop({ label, disabled }: { label: string; disabled: boolean }) {
     );
   }
   return (
-    <Button
-      kind="primary"
-      disabled={disabled}
-      icon={<ArrowUp className="size-4" aria-hidden="true" />}
-      onClick={() => playground.send()}
-    >
+    <Button kind="primary" disabled={disabled} icon={<ArrowUp />} onClick={() => playground.send()}>
       {label}
       <Keys>↵</Keys>
     </Button>

@@ -71,7 +71,7 @@ export function ImageButton() {
         disabled={!canAdd}
         onClick={() => input.current?.click()}
       >
-        <ImagePlus className="size-4" aria-hidden="true" />
+        <ImagePlus />
       </IconButton>
     </>
   );
@@ -103,7 +103,7 @@ export function Thumbnails({
               className="absolute top-0 right-0 bg-surface"
               onClick={() => onRemove(index)}
             >
-              <X className="size-4" aria-hidden="true" />
+              <X />
             </IconButton>
           )}
         </li>

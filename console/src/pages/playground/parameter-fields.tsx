@@ -43,7 +43,6 @@ export function Section({ title, note, contains, children }: SectionProps) {
         >
           <ChevronRight
             className={`size-4 shrink-0 text-ink-3 transition-transform ${open ? 'rotate-90' : ''}`}
-            aria-hidden="true"
           />
           {title}
           {note !== null && <span className="ml-auto text-xs font-normal text-ink-3">{note}</span>}
@@ -177,7 +176,7 @@ export function Reset({ label, isSet, onReset }: { label: string; isSet: boolean
         !isSet && 'invisible',
       )}
     >
-      <RotateCcw className="size-3.5" aria-hidden="true" />
+      <RotateCcw className="size-3.5" />
     </button>
   );
 }

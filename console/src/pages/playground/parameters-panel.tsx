@@ -49,7 +49,7 @@ function PresetsButton() {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button icon={<Bookmark className="size-4" aria-hidden="true" />} onClick={() => setOpen(true)}>
+      <Button icon={<Bookmark />} onClick={() => setOpen(true)}>
         Presets
       </Button>
       {open && (

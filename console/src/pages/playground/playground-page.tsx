@@ -189,28 +189,24 @@ function Toolbar({ compares, isPanelOpen, onParameters, onCode, onConversations 
             <Button
               size="small"
               disabled={!hasMessages}
-              icon={<SquarePen className="size-3.5" aria-hidden="true" />}
+              icon={<SquarePen />}
               onClick={() => playground.newChat()}
             >
               <span className="sr-only sm:not-sr-only">New chat</span>
             </Button>
-            <Button
-              size="small"
-              icon={<MessagesSquare className="size-3.5" aria-hidden="true" />}
-              onClick={onConversations}
-            >
+            <Button size="small" icon={<MessagesSquare />} onClick={onConversations}>
               <span className="sr-only sm:not-sr-only">Conversations</span>
             </Button>
           </>
         )}
-        <Button size="small" icon={<CodeXml className="size-3.5" aria-hidden="true" />} onClick={onCode}>
+        <Button size="small" icon={<CodeXml />} onClick={onCode}>
           <span className="sr-only lg:not-sr-only">Code</span>
         </Button>
         {!compares && (
           <Button
             size="small"
             aria-expanded={isPanelOpen}
-            icon={<SlidersHorizontal className="size-3.5" aria-hidden="true" />}
+            icon={<SlidersHorizontal />}
             onClick={onParameters}
           >
             <span className="sr-only sm:not-sr-only">Parameters</span>

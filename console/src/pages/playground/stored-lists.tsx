@@ -39,7 +39,7 @@ export function ConversationsDialog({ onClose }: { onClose: () => void }) {
       actions={
         <Button
           kind="primary"
-          icon={<Plus className="size-4" aria-hidden="true" />}
+          icon={<Plus />}
           onClick={() => {
             onClose();
             playground.newChat();
@@ -216,14 +216,14 @@ function Row({ name, maxLength, isCurrent = false, onOpen, onRename, onDelete, c
         className="flex min-w-0 flex-1 items-center gap-2 rounded-lg px-2 py-2.5 text-left text-sm"
       >
         <span className={classNames('min-w-0 flex-1 truncate', isCurrent && 'font-medium')}>{name}</span>
-        {isCurrent && <Check className="size-3.5 shrink-0 text-accent" aria-hidden="true" />}
+        {isCurrent && <Check className="size-3.5 shrink-0 text-accent" />}
         <span className="shrink-0 text-xs text-ink-3">{children}</span>
       </button>
       <IconButton label={`Rename ${name}`} onClick={() => setRenaming(true)}>
-        <Pencil className="size-4" aria-hidden="true" />
+        <Pencil />
       </IconButton>
       <IconButton label={`Delete ${name}`} onClick={onDelete}>
-        <Trash2 className="size-4" aria-hidden="true" />
+        <Trash2 />
       </IconButton>
     </li>
   );

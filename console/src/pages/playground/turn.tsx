@@ -69,7 +69,7 @@ function ContinueButton({ turn }: { turn: string }) {
       className="mt-3"
       disabled={isRunning}
       title="Sends a message that asks the model to continue where it stopped"
-      icon={<Play className="size-3.5" aria-hidden="true" />}
+      icon={<Play />}
       onClick={() => playground.continueText(turn)}
     >
       Continue
@@ -96,29 +96,21 @@ function TurnActions({ turn, onEdit, showsSource, onShowSource }: TurnActionsPro
           label={showsSource ? 'Show formatted text' : 'Show source'}
           onClick={() => onShowSource(!showsSource)}
         >
-          {showsSource ? (
-            <Text className="size-4" aria-hidden="true" />
-          ) : (
-            <CodeXml className="size-4" aria-hidden="true" />
-          )}
+          {showsSource ? <Text /> : <CodeXml />}
         </IconButton>
       )}
       <IconButton label="Edit" disabled={isRunning} onClick={onEdit}>
-        <Pencil className="size-4" aria-hidden="true" />
+        <Pencil />
       </IconButton>
       <IconButton
         label={turn.role === 'user' ? 'Run again from here' : 'Regenerate'}
         disabled={isRunning}
         onClick={() => playground.runFrom(turn.id)}
       >
-        {turn.role === 'user' ? (
-          <Play className="size-4" aria-hidden="true" />
-        ) : (
-          <RefreshCw className="size-4" aria-hidden="true" />
-        )}
+        {turn.role === 'user' ? <Play /> : <RefreshCw />}
       </IconButton>
       <IconButton label="Delete" disabled={isRunning} onClick={() => playground.remove(turn.id)}>
-        <Trash2 className="size-4" aria-hidden="true" />
+        <Trash2 />
       </IconButton>
     </div>
   );
