@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
-  added,
   EMPTY_DRAFT,
   isRunning,
   sent,
@@ -44,15 +43,6 @@ test('images are sent before the text of their message, also without a text', ()
   const next = sent(attached(START, PIXEL, PIXEL));
   assert.deepEqual([isRunning(next), next.images], [true, []]);
   assert.deepEqual(bodyOf(next)['messages'], [{ role: 'user', content: [part(PIXEL), part(PIXEL)] }]);
-});
-
-test('a message of the assistant has no images', () => {
-  const draft = attached({ ...START, input: 'Hm', inputRole: 'assistant' }, PIXEL);
-  assert.deepEqual(bodyOf(draft)['messages'], [{ role: 'assistant', content: 'Hm' }]);
-  const next = added(draft);
-  assert.deepEqual(next.columns[0]?.turns[0]?.images, []);
-  // They are kept for the next message of the user.
-  assert.deepEqual([next.inputRole, next.images], ['user', [PIXEL]]);
 });
 
 test('only what the API takes can be added, to models that take images', () => {

@@ -10,7 +10,6 @@ import {
   isCompleteCall,
 } from '../../console/src/pages/playground/answer.ts';
 import {
-  added,
   answered,
   continued,
   edited,
@@ -220,10 +219,9 @@ test('calls with incomplete arguments are not sent and need no result', () => {
   );
 });
 
-test('no message is sent or added before every call has a result', () => {
+test('no message is sent before every call has a result', () => {
   const draft = { ...withResults(called(ZURICH, BERN), 'call_1'), input: 'And tomorrow?' };
   assert.equal(sent(draft), draft);
-  assert.equal(added(draft), draft);
   const complete = withResults(draft, 'call_2');
   assert.ok(isRunning(sent(complete)));
 });

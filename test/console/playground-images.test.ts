@@ -142,6 +142,6 @@ describe('images in the playground', WITH_BROWSER, () => {
     await message().waitFor();
     await give('paste');
     await page.getByText(`${MODEL} takes only text. Select a model that takes images.`).first().waitFor();
-    assert.ok(await page.getByRole('button', { name: 'Images are for messages of the user' }).isDisabled());
+    assert.ok(await page.getByRole('button', { name: 'Images are for models that take them' }).isDisabled());
   });
 });

@@ -34,8 +34,9 @@ describe('the playground', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     // Exact, because the throughput can be 24 tokens/s.
     await answers().getByText('24 tokens', { exact: true }).waitFor();
-    // The end of the stream comes after the usage.
+    // The end of the stream comes after the usage, and the receipt with the cost after both.
     await answers().getByText('Throughput').waitFor();
+    await answers().getByText('Cost', { exact: true }).waitFor();
     const text = await answers().innerText();
     for (const number of ['Prompt', 'Completion', 'TTFT', 'Throughput', 'Cost', 'stop', 'Receipt'])
       assert.ok(text.includes(number), `${number}: ${text}`);
@@ -339,8 +340,8 @@ describe('the playground', WITH_BROWSER, () => {
       await page.keyboard.press('Escape');
       await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'hidden' });
     };
-    await page.getByRole('combobox', { name: 'Role' }).click();
-    await page.getByRole('option', { name: 'User' }).click();
+    await page.getByRole('combobox', { name: 'Model' }).click();
+    await page.getByRole('option', { selected: true }).click();
     await stopsByEscape();
     await answers().last().getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog', { name: '1 message removed' }).waitFor();

@@ -241,23 +241,15 @@ interface HeadingProps<Row> {
 }
 
 function Heading<Row>({ column, order, onSort, menu }: HeadingProps<Row>) {
-  if (onSort !== null) return <SortButton {...{ column, order, onSort }} />;
-  if (column.isControl !== true) return column.heading;
-  return (
-    <span className="flex items-center justify-end gap-1">
-      <span className="sr-only">{column.heading}</span>
-      {menu}
-    </span>
-  );
-}
-
-interface SortButtonProps<Row> {
-  column: Column<Row>;
-  order: Order | null;
-  onSort: (to: string | null) => void;
-}
-
-function SortButton<Row>({ column, order, onSort }: SortButtonProps<Row>) {
+  if (column.isControl === true) {
+    return (
+      <span className="flex items-center justify-end gap-1">
+        <span className="sr-only">{column.heading}</span>
+        {menu}
+      </span>
+    );
+  }
+  if (onSort === null) return column.heading;
   const isSorted = order?.column === column.name;
   const Icon = (isSorted ? order.descending : column.numeric) ? ArrowDown : ArrowUp;
   return (

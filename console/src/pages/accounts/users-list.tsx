@@ -16,7 +16,6 @@ import { useQueryState } from '../../state/url-query.ts';
 const PAGE = 1000;
 
 export function UsersList() {
-  const { user: self } = useSession();
   const users = useList('listUsers', { query: { limit: PAGE } });
   const [query] = useQueryState();
   const text = query.get('q') ?? '';
@@ -46,11 +45,7 @@ export function UsersList() {
                 id="users"
                 sortable
                 rest={changedRest(users, (all) => all.filter((user) => matches(user, text)))}
-                columns={userColumns({
-                  selfId: self.id,
-                  operators,
-                  onChange: (change) => changeUser(change, change.user.id === self.id),
-                })}
+                columns={userColumns(operators)}
                 rows={shown}
                 keyOf={({ id }) => id}
               />
@@ -70,14 +65,8 @@ function matches({ name, email, id }: ItemOf<'listUsers'>, text: string): boolea
 
 type User = ItemOf<'listUsers'>;
 
-interface ColumnData {
-  selfId: string;
-  /** Number of operators; null: not all users are loaded yet. */
-  operators: number | null;
-  onChange: (change: Change) => void;
-}
-
-function userColumns(data: ColumnData): Column<User>[] {
+/** `operators`: their number; null: not all users are loaded yet. */
+function userColumns(operators: number | null): Column<User>[] {
   return [
     {
       name: 'user',
@@ -114,13 +103,14 @@ function userColumns(data: ColumnData): Column<User>[] {
       name: 'actions',
       heading: 'Actions',
       isControl: true,
-      cell: (user) => <Actions user={user} {...data} />,
+      cell: (user) => <Actions user={user} isLastOperator={user.operator && operators === 1} />,
     },
   ];
 }
 
-function Actions({ user, selfId, operators, onChange }: ColumnData & { user: User }) {
-  const last = user.operator && operators === 1;
+function Actions({ user, isLastOperator: last }: { user: User; isLastOperator: boolean }) {
+  const { user: self } = useSession();
+  const isSelf = user.id === self.id;
   return (
     <span className="flex justify-end">
       <RowMenu label={`Actions for ${user.name}`}>
@@ -131,17 +121,17 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
           <MenuItem
             icon={<ShieldMinus />}
             disabled={last}
-            onClick={() => onChange({ kind: 'unmake_operator', user })}
+            onClick={() => changeUser('unmake_operator', user, isSelf)}
           >
             {last ? 'Cannot remove the last operator' : 'Remove operator role'}
           </MenuItem>
         ) : (
-          <MenuItem icon={<ShieldPlus />} onClick={() => onChange({ kind: 'make_operator', user })}>
+          <MenuItem icon={<ShieldPlus />} onClick={() => changeUser('make_operator', user, isSelf)}>
             Make operator
           </MenuItem>
         )}
         <MenuSeparator />
-        {user.id === selfId ? (
+        {isSelf ? (
           <MenuItem icon={<Trash2 />} render={<Link to="/settings" />}>
             Delete in settings
           </MenuItem>
@@ -150,7 +140,7 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
             danger
             icon={<Trash2 />}
             disabled={last}
-            onClick={() => onChange({ kind: 'delete', user })}
+            onClick={() => changeUser('delete', user, isSelf)}
           >
             Delete
           </MenuItem>
@@ -160,12 +150,8 @@ function Actions({ user, selfId, operators, onChange }: ColumnData & { user: Use
   );
 }
 
-interface Change {
-  kind: 'make_operator' | 'unmake_operator' | 'delete';
-  user: User;
-}
-
-function changeUser({ kind, user }: Change, isSelf: boolean): void {
+/** Asks for confirmation. */
+function changeUser(kind: 'make_operator' | 'unmake_operator' | 'delete', user: User, isSelf: boolean): void {
   const { id, name, email, email_verified: verified, two_factor: hasTwoFactor } = user;
   const operator = kind === 'make_operator';
   // The question warns about an unverified address.

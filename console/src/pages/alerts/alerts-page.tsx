@@ -68,6 +68,7 @@ function AlertList() {
   const [query, change] = useQueryState();
   const alerts = useList('listAlerts', { query: { limit: PAGE } }, { everyMs: EVERY_MS });
   const openId = query.get('alert');
+  const onOpen = ({ id }: Alert) => change({ alert: id });
   const none = (
     <EmptyState icon={BellRing} title="No alerts yet">
       Alerts appear here when a budget is nearly used up, requests fail, a replica is down, or something else
@@ -81,7 +82,14 @@ function AlertList() {
           <div className="flex justify-end border-b border-line px-4 py-1 sm:px-5">
             <DataAge operations={['listAlerts']} />
           </div>
-          <AlertsTable alerts={loaded} openId={openId} onOpen={({ id }) => change({ alert: id })} />
+          <Table
+            label="Alerts"
+            columns={alertColumns(onOpen)}
+            rows={loaded}
+            keyOf={({ id }) => id}
+            onOpen={onOpen}
+            isOpen={({ id }) => id === openId}
+          />
           <ListFooter shown={loaded.length} what={loaded.length === 1 ? 'alert' : 'alerts'} rest={alerts} />
           <AlertDialog
             alert={loaded.find(({ id }) => id === openId) ?? null}
@@ -129,25 +137,6 @@ function TestResults({
         ))}
       </ul>
     </Dialog>
-  );
-}
-
-interface AlertsTableProps {
-  alerts: readonly Alert[];
-  openId: string | null;
-  onOpen: (alert: Alert) => void;
-}
-
-function AlertsTable({ alerts, openId, onOpen }: AlertsTableProps) {
-  return (
-    <Table
-      label="Alerts"
-      columns={alertColumns(onOpen)}
-      rows={alerts}
-      keyOf={({ id }) => id}
-      onOpen={onOpen}
-      isOpen={({ id }) => id === openId}
-    />
   );
 }
 

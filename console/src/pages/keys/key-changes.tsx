@@ -194,14 +194,9 @@ function NewSecret({ rotated, onClose }: { rotated: ResponseOf<'rotateKey'>; onC
 }
 
 /** The previous secret of a key, with a button that ends it. */
-export function PreviousSecret({
-  previous,
-  onEnd,
-}: {
-  previous: NonNullable<Key['previous']>;
-  /** Null: the user may not end it. */
-  onEnd: (() => void) | null;
-}) {
+export function PreviousSecret({ apiKey: key, mayEnd }: { apiKey: Key; mayEnd: boolean }) {
+  const { previous } = key;
+  if (previous === null) return null;
   return (
     <>
       <span className="block">
@@ -216,10 +211,10 @@ export function PreviousSecret({
             Last used <Time at={previous.last_used_at} relative />
           </>
         )}
-        {onEnd !== null && (
+        {mayEnd && (
           <>
             {' · '}
-            <TextButton onClick={onEnd}>End now</TextButton>
+            <TextButton onClick={() => endPreviousSecret(key)}>End now</TextButton>
           </>
         )}
       </span>
@@ -227,7 +222,7 @@ export function PreviousSecret({
   );
 }
 
-export function endPreviousSecret(key: Key): void {
+function endPreviousSecret(key: Key): void {
   void confirm({
     title: `End the previous secret of ${key.name}?`,
     action: 'End secret',

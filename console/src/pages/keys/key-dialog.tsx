@@ -17,7 +17,7 @@ import { UsageFigures } from '../../components/usage-figures.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
 import { useKeyRights } from '../../state/session.tsx';
-import { endPreviousSecret, PreviousSecret, revokeKey, rotateKey } from './key-changes.tsx';
+import { PreviousSecret, revokeKey, rotateKey } from './key-changes.tsx';
 import { draftOf, keyErrors, settingsOf } from './key-draft.ts';
 import { KeyFields } from './key-form.tsx';
 import { KeyState, LastUse, MaskedKey, Tags } from './key-state.tsx';
@@ -75,13 +75,7 @@ export default function KeyDialog({ account, id, listed, editing, onEdit, onClos
         query={{ data: key, error: read.error, refetch: read.refetch }}
         loading={<Skeleton className="h-64 w-full" />}
       >
-        {(loaded) => (
-          <KeyDetails
-            apiKey={loaded}
-            onEdit={() => onEdit(true)}
-            onEndPrevious={() => endPreviousSecret(loaded)}
-          />
-        )}
+        {(loaded) => <KeyDetails apiKey={loaded} onEdit={() => onEdit(true)} />}
       </Loaded>
       {editing && mayEdit && read.data !== undefined && (
         <EditKey apiKey={read.data} onClose={() => onEdit(false)} />
@@ -113,16 +107,11 @@ function EditKey({ apiKey, onClose }: { apiKey: Key; onClose: () => void }) {
   );
 }
 
-interface KeyActions {
-  onEdit: () => void;
-  onEndPrevious: () => void;
-}
-
 /** The details of a key: properties, usage this month and limits. */
-function KeyDetails({ apiKey: key, ...actions }: { apiKey: Key } & KeyActions) {
+function KeyDetails({ apiKey: key, onEdit }: { apiKey: Key; onEdit: () => void }) {
   return (
     <div className="space-y-7">
-      <Facts apiKey={key} {...actions} />
+      <Facts apiKey={key} onEdit={onEdit} />
       <KeySection title="This month">
         <KeyUsage apiKey={key} />
       </KeySection>
@@ -144,7 +133,7 @@ function KeySection({ title, children }: { title: string; children: ReactNode })
   );
 }
 
-function Facts({ apiKey: key, onEdit, onEndPrevious }: { apiKey: Key } & KeyActions) {
+function Facts({ apiKey: key, onEdit }: { apiKey: Key; onEdit: () => void }) {
   const mayChange = useKeyRights()(key) === 'change';
   return (
     <div>
@@ -165,7 +154,7 @@ function Facts({ apiKey: key, onEdit, onEndPrevious }: { apiKey: Key } & KeyActi
           { label: 'Key', value: <MaskedKey apiKey={key} /> },
           key.previous !== null && {
             label: 'Previous secret',
-            value: <PreviousSecret previous={key.previous} onEnd={mayChange ? onEndPrevious : null} />,
+            value: <PreviousSecret apiKey={key} mayEnd={mayChange} />,
           },
           { label: 'ID', value: <CopiedId id={key.id} what="key ID" /> },
           key.tags.length > 0 && { label: 'Tags', value: <Tags tags={key.tags} wraps /> },

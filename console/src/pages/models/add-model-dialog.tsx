@@ -5,9 +5,10 @@ import { useRead } from '../../api/queries.ts';
 import { Badge } from '../../components/badge.tsx';
 import { Button } from '../../components/button.tsx';
 import { EditDialog } from '../../components/edit-dialog.tsx';
-import { TextField } from '../../components/field.tsx';
+import { Field, TextField } from '../../components/field.tsx';
 import type { FieldOf } from '../../components/form.tsx';
 import { SearchField } from '../../components/search-field.tsx';
+import { Select } from '../../components/select.tsx';
 import { Loaded, SkeletonRows } from '../../components/states.tsx';
 import { Tabs } from '../../components/tabs.tsx';
 import { generatesText, outputLabel } from '../../format/modality.ts';
@@ -22,7 +23,7 @@ import {
   type OfferDraft,
   type ServerDraft,
 } from './model-draft.ts';
-import { KeepField, ModalityField, OfferFields, ServerFields } from './model-forms.tsx';
+import { KeepField, MODALITIES, OfferFields, ServerFields } from './model-forms.tsx';
 
 type Body = Arguments<'addModel'>['body'];
 
@@ -192,14 +193,18 @@ function ModelFields({ way, chosen, draft, set, field, generates }: ModelFieldsP
         hint="The name that requests use"
         {...field('id')}
       />
-      {isServer && <ModalityField value={draft.modality} onChange={(modality) => set({ modality })} />}
       {isServer && (
-        <ServerFields
-          dialect={draft.dialect}
-          onDialect={(dialect) => set({ dialect })}
-          {...{ field }}
-          prefix={SERVER}
-        />
+        <>
+          <Field name="modality" label="Kind of model">
+            <Select value={draft.modality} choices={MODALITIES} onChange={(modality) => set({ modality })} />
+          </Field>
+          <ServerFields
+            dialect={draft.dialect}
+            onDialect={(dialect) => set({ dialect })}
+            field={field}
+            prefix={SERVER}
+          />
+        </>
       )}
       <OfferFields generates={generates} field={field} />
       {!isServer && <KeepField value={draft.keep} onChange={(keep) => set({ keep })} />}

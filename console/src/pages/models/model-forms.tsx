@@ -4,26 +4,12 @@ import type { FieldOf } from '../../components/form.tsx';
 import { Select } from '../../components/select.tsx';
 import type { Dialect, Modality, OfferDraft, PriceName, ServerDraft } from './model-draft.ts';
 
-const MODALITIES: readonly { value: Modality; label: string }[] = [
+export const MODALITIES: readonly { value: Modality; label: string }[] = [
   { value: 'text->text', label: 'Text generation' },
   { value: 'text+image->text', label: 'Text generation, with images' },
   { value: 'text->embedding', label: 'Embeddings' },
   { value: 'text->rerank', label: 'Rerank' },
 ];
-
-interface ModalityFieldProps {
-  value: Modality;
-  onChange: (value: Modality) => void;
-}
-
-/** The input for what the servers of a model take and return. */
-export function ModalityField({ value, onChange }: ModalityFieldProps) {
-  return (
-    <Field name="modality" label="Kind of model">
-      <Select value={value} choices={MODALITIES} onChange={onChange} />
-    </Field>
-  );
-}
 
 export function KeepField({ value, onChange }: { value: boolean; onChange: (value: boolean) => void }) {
   return (

@@ -1,8 +1,7 @@
-import { ArrowUp, Plus, Square } from 'lucide-react';
+import { ArrowUp, Square } from 'lucide-react';
 import { useEffect, useRef, type RefObject } from 'react';
 import { Button } from '../../components/button.tsx';
 import { classNames } from '../../components/class-names.ts';
-import { Select } from '../../components/select.tsx';
 import { useIsRunning, useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
 import { awaitsResults, canRespond, hasInput, hasTurns, type Draft } from './draft.ts';
 import { ImageButton, Thumbnails, useAddImages } from './images.tsx';
@@ -15,7 +14,6 @@ export function Composer() {
   const isRunning = useIsRunning();
   const addImages = useAddImages();
   const input = usePlaygroundState(({ draft }) => draft.input);
-  const inputRole = usePlaygroundState(({ draft }) => draft.inputRole);
   const images = usePlaygroundState(({ draft }) => draft.images);
   const isAwaiting = usePlaygroundState(({ draft }) => draft.columns.some(awaitsResults));
   const canRun = usePlaygroundState(({ draft }) => draft.columns.some(canRespond));
@@ -23,9 +21,9 @@ export function Composer() {
     isRunning,
     usePlaygroundState(({ draft }) => draft.id),
   );
-  const isTyped = hasInput({ input, inputRole, images });
+  const isTyped = hasInput({ input, images });
   const gone = selected.find((model) => model !== '' && !models.some(({ id }) => id === model));
-  const canSend = !isAwaiting && gone === undefined && (isTyped ? inputRole === 'user' : canRun);
+  const canSend = !isAwaiting && gone === undefined && (isTyped || canRun);
   return (
     <div
       ref={root}
@@ -48,15 +46,15 @@ export function Composer() {
       <div className="mx-auto max-w-3xl px-4 sm:px-6">
         <Starters className="mb-3" />
         <Thumbnails
-          images={inputRole === 'user' ? images : []}
+          images={images}
           onRemove={(removed) => playground.set({ images: images.filter((_, index) => index !== removed) })}
         />
         <TypedText
           label="Message"
-          placeholder={inputRole === 'user' ? 'Write a message' : 'Write an assistant message'}
+          placeholder="Write a message"
           value={input}
           onChange={(text) => playground.set({ input: text })}
-          onSend={() => (isTyped && inputRole === 'assistant' ? playground.add() : playground.send())}
+          onSend={() => playground.send()}
           enterSends
           className="max-h-60"
         />
@@ -71,28 +69,7 @@ export function Composer() {
           </p>
         )}
         <div className="mt-2 flex items-center gap-2">
-          <Select
-            label="Role"
-            small
-            value={inputRole}
-            choices={[
-              { value: 'user', label: 'User' },
-              { value: 'assistant', label: 'Assistant' },
-            ]}
-            onChange={(role) => playground.set({ inputRole: role })}
-          />
           <ImageButton />
-          <Button
-            size="small"
-            kind="quiet"
-            disabled={!isTyped || isRunning || isAwaiting}
-            icon={<Plus />}
-            onClick={() => playground.add()}
-          >
-            <span>
-              Add<span className="sr-only sm:not-sr-only"> without sending</span>
-            </span>
-          </Button>
           <span className="ml-auto">
             <SendOrStop label={canSend && !isTyped ? 'Run' : 'Send'} disabled={!canSend} />
           </span>

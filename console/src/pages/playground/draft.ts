@@ -3,9 +3,8 @@ import { DEFAULTS, type Settings } from './settings.ts';
 
 /** The input and responses of the playground, stored in the browser. */
 export interface Draft extends Conversation {
-  /** The message being typed, and its role. */
+  /** The message being typed. */
   input: string;
-  inputRole: Turn['role'];
   images: readonly string[];
 }
 
@@ -51,7 +50,6 @@ export const EMPTY_DRAFT: Draft = {
   id: '',
   system: '',
   input: '',
-  inputRole: 'user',
   images: [],
   columns: [{ model: '', turns: [] }],
   settings: DEFAULTS,
@@ -145,22 +143,10 @@ export function canRespond({ turns }: Pick<Column, 'turns'>): boolean {
 export function sent(draft: Draft): Draft {
   if (draft.columns.some(awaitsResults)) return draft;
   const columns = draft.columns.map((column) => {
-    const turns = hasInput(draft) ? [...column.turns, inputTurn(draft, 'user')] : column.turns;
+    const turns = hasInput(draft) ? [...column.turns, inputTurn(draft)] : column.turns;
     return canRespond({ turns }) ? { ...column, turns: [...turns, pendingTurn(column)] } : column;
   });
   return { ...draft, columns, input: '', images: [] };
-}
-
-/** Adds the input as a turn to every column, without a response. Does nothing if a call has no result. */
-export function added(draft: Draft): Draft {
-  if (draft.columns.some(awaitsResults)) return draft;
-  const columns = draft.columns.map((column) => ({
-    ...column,
-    turns: [...column.turns, inputTurn(draft, draft.inputRole)],
-  }));
-  const isUser = draft.inputRole === 'user';
-  const images = isUser ? [] : draft.images;
-  return { ...draft, columns, input: '', images, inputRole: isUser ? 'assistant' : 'user' };
 }
 
 /**
@@ -194,13 +180,9 @@ function withAnswer(
   return column ? withTurnsFrom(draft, id, (turns) => change(turns, pendingTurn(column))) : draft;
 }
 
-/** Returns whether there is a message to send: a text, or images of the user. */
-export function hasInput({
-  input,
-  inputRole,
-  images,
-}: Pick<Draft, 'input' | 'inputRole' | 'images'>): boolean {
-  return input.trim() !== '' || (inputRole === 'user' && images.length > 0);
+/** Returns whether there is a message to send: a text, or images. */
+export function hasInput({ input, images }: Pick<Draft, 'input' | 'images'>): boolean {
+  return input.trim() !== '' || images.length > 0;
 }
 
 /** Returns the input as it is sent, without trailing white space. */
@@ -257,8 +239,7 @@ export function withImagesOf(stored: Pick<Draft, 'columns'> | null, draft: Draft
 
 /** Returns what a new tab starts with: the same models and parameters, and the input of a chat that has not begun. */
 export function forNewTab(draft: Draft): Draft {
-  const input = hasTurns(draft) ? { input: '', inputRole: 'user' as const } : {};
-  return { ...withoutTurns(draft), ...input, id: '', images: [] };
+  return { ...withoutTurns(draft), input: hasTurns(draft) ? '' : draft.input, id: '', images: [] };
 }
 
 export function modelsOf({ columns }: Pick<Draft, 'columns'>): string[] {
@@ -286,8 +267,8 @@ function pendingTurn({ model }: Column): Turn {
   return { ...written('assistant', ''), answer: emptyAnswer(model) };
 }
 
-function inputTurn(draft: Draft, role: Turn['role']): Turn {
-  return { ...written(role, inputOf(draft)), images: role === 'user' ? draft.images : [] };
+function inputTurn(draft: Draft): Turn {
+  return { ...written('user', inputOf(draft)), images: draft.images };
 }
 
 /** Returns a random id. `crypto.randomUUID` is not available on pages loaded over plain HTTP. */

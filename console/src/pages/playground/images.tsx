@@ -4,7 +4,7 @@ import { IconButton } from '../../components/button.tsx';
 import { bytes } from '../../format/number.ts';
 import { notify } from '../../notify.ts';
 import { IMAGE_TYPES, MAX_IMAGE_BYTES, refusalOf, takesImages } from './image-files.ts';
-import { useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
+import { useModels, usePlayground, useSelectedModels } from './state.tsx';
 
 /** Returns a function that adds image files to the message, or says why it cannot. */
 export function useAddImages(): (files: Iterable<File>) => void {
@@ -13,10 +13,8 @@ export function useAddImages(): (files: Iterable<File>) => void {
   return (files) => {
     const list = [...files];
     if (list.length === 0) return;
-    const { inputRole, columns } = playground.state.draft;
-    const textOnly = columns.find(({ model }) => !takesImages(models, model));
+    const textOnly = playground.state.draft.columns.find(({ model }) => !takesImages(models, model));
     const refusals = [
-      inputRole === 'user' ? null : 'Only messages of the user can have images.',
       textOnly ? `${textOnly.model} takes only text. Select a model that takes images.` : null,
       ...list.map(refusalOf),
     ];
@@ -43,10 +41,9 @@ function dataUriOf(file: File): Promise<string> {
 export function ImageButton() {
   const models = useModels();
   const selected = useSelectedModels();
-  const isUser = usePlaygroundState(({ draft }) => draft.inputRole === 'user');
   const add = useAddImages();
   const input = useRef<HTMLInputElement>(null);
-  const canAdd = isUser && selected.every((model) => takesImages(models, model));
+  const canAdd = selected.every((model) => takesImages(models, model));
   return (
     <>
       <input
@@ -66,7 +63,7 @@ export function ImageButton() {
         label={
           canAdd
             ? `Add images (PNG, JPEG, GIF or WebP, up to ${bytes(MAX_IMAGE_BYTES)})`
-            : 'Images are for messages of the user, to models that take them'
+            : 'Images are for models that take them'
         }
         disabled={!canAdd}
         onClick={() => input.current?.click()}

@@ -62,18 +62,11 @@ type Message = Readonly<Record<string, unknown>>;
  */
 function messagesOf(draft: Draft, turns: readonly Turn[], withInput: boolean): Message[] {
   const typed = withInput && hasInput(draft);
-  const endsWithUser = typed && draft.inputRole === 'user';
-  const lastUser = endsWithUser ? turns.length : turns.findLastIndex(({ role }) => role === 'user');
+  const lastUser = typed ? turns.length : turns.findLastIndex(({ role }) => role === 'user');
   return [
     ...(draft.system.trim() === '' ? [] : [{ role: 'system', content: draft.system }]),
     ...turns.flatMap((turn, index) => turnMessages(turn, index > lastUser)),
-    ...(typed
-      ? [
-          draft.inputRole === 'user'
-            ? userMessage(inputOf(draft), draft.images)
-            : { role: draft.inputRole, content: inputOf(draft) },
-        ]
-      : []),
+    ...(typed ? [userMessage(inputOf(draft), draft.images)] : []),
   ];
 }
 

@@ -9,7 +9,6 @@ import { readStored, userItems, writeStored, type UserItems } from '../../state/
 import { afterEvent, faultOf, isInProgress, type Answer } from './answer.ts';
 import { Conversations } from './conversations.ts';
 import {
-  added,
   answered,
   asked,
   continued,
@@ -155,11 +154,6 @@ export class Playground {
   /** Sends the next request to every model. */
   send(): void {
     this.#start(sent);
-  }
-
-  /** Adds the input as a turn without sending a request. */
-  add(): void {
-    if (!isRunning(this.#state.draft)) this.change(added);
   }
 
   /** Asks the model to continue a response that was cut off. */

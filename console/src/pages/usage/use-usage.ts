@@ -49,22 +49,13 @@ export function useUsage(scope: Scope, selection: Selection, hour: string) {
     times,
     all: mapped(all, ({ data: [sums] }) => sums),
     /** Of the previous period, up to the same hour. */
-    allBefore: mapped(
-      both(allBefore, overBefore),
-      ([
-        {
-          data: [sums],
-        },
-        { data },
-      ]) => {
-        if (sums === undefined || running === undefined) return sums;
-        const whole = overTime(timesBefore, data);
-        const hours = startedAt === undefined ? null : hoursBefore && { before: hoursBefore, begun };
-        return hours === undefined
-          ? undefined
-          : sumsOf(untilSameHour({ running, before: whole, hours }), sums);
-      },
-    ).data,
+    allBefore: mapped(both(allBefore, overBefore), ([{ data: totals }, { data }]) => {
+      const [sums] = totals;
+      if (sums === undefined || running === undefined) return sums;
+      const whole = overTime(timesBefore, data);
+      const hours = startedAt === undefined ? null : hoursBefore && { before: hoursBefore, begun };
+      return hours === undefined ? undefined : sumsOf(untilSameHour({ running, before: whole, hours }), sums);
+    }).data,
     isRunning: running !== undefined,
     over: mapped(over, ({ data }) => overTime(times, data)),
     overBefore: mapped(overBefore, ({ data }) => fitted(overTime(timesBefore, data), times.length)),
