@@ -60,7 +60,6 @@ const CHANGES: { readonly [Op in Operation]?: readonly Operation[] } = {
 };
 
 interface ActOptions<Op extends Operation> {
-  /** Toast after success. */
   done?: string | ((answer: ResponseOf<Op>) => string);
   /** What the user has to know if the response is lost, because the service may have made the change. */
   ifLost?: string;

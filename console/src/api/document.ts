@@ -28,7 +28,6 @@ export interface Schema {
   maxProperties?: number;
 }
 
-/** A path or query parameter of an operation. */
 export interface Parameter {
   name: string;
   in: 'path' | 'query';
@@ -37,7 +36,6 @@ export interface Parameter {
   schema: Schema;
 }
 
-/** Request or response content by media type. */
 type Content = Readonly<Record<string, { schema: Schema } | undefined>>;
 
 export interface DocumentOperation {

@@ -4,7 +4,6 @@ import { ApiError, faultOf, unreachable } from './client.ts';
 export interface Usage {
   promptTokens: number;
   completionTokens: number;
-  /** Completion tokens of the reasoning. */
   reasoningTokens: number;
   /** Prompt tokens taken from the prefix cache. */
   cachedTokens: number;
@@ -66,7 +65,6 @@ export async function* generate(call: GenerateCall): AsyncGenerator<GenerateEven
   yield { type: 'end', totalMs: performance.now() - sentAt };
 }
 
-/** Adds the stream parameters to a request body. */
 export function streamed(
   body: Readonly<Record<string, unknown>>,
   stream: boolean,
@@ -94,7 +92,6 @@ export async function send(path: string, key: string, body: object, signal?: Abo
   return response;
 }
 
-/** Events that contain tokens. */
 const TOKEN_EVENTS: ReadonlySet<GenerateEvent['type']> = new Set(['text', 'reasoning', 'tool_call']);
 
 async function* readStream(response: Response, sentAt: number): AsyncGenerator<GenerateEvent> {
@@ -169,7 +166,6 @@ interface WireResponse {
   error?: { message: string; code: string; param: string | null };
 }
 
-/** Returns the events of one chunk, response or error event. */
 function* eventsOf({ choices = [], usage, error }: WireResponse): Generator<GenerateEvent> {
   for (const { index, delta, message, logprobs, finish_reason } of choices) {
     const reasoning = (delta ?? message)?.reasoning_content ?? '';

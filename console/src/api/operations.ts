@@ -54,7 +54,6 @@ const GROUPS: Readonly<Record<string, string>> = {
   audit: 'Audit log',
 };
 
-/** Groups the operations of a document, in document order. */
 export function groupsOf(document: ApiDocument): Group[] {
   const entries = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => entryOf(document, method, path, operation)),
@@ -70,7 +69,6 @@ export function groupsOf(document: ApiDocument): Group[] {
   ];
 }
 
-/** Returns the operations whose id, title, method, path, summary or group contains the words. */
 export function matching(groups: readonly Group[], words: string): Group[] {
   const wanted = words.trim().toLowerCase();
   return groups
@@ -154,10 +152,8 @@ const TITLES: Readonly<Record<string, string>> = {
   renewRecoveryCodes: 'Replace recovery codes',
   listSessions: 'List your sessions',
   listAudit: 'List audit log',
-  listAlerts: 'List alerts',
   readAlertSettings: 'Get settings of alerts',
   testAlerts: 'Send test message',
-  silenceAlerts: 'Silence alerts',
   unsilenceAlerts: 'End silence of alerts',
   listServedModels: 'List model status',
   listCatalog: 'List model catalog',

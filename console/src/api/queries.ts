@@ -84,7 +84,6 @@ interface ReadOptions<Data = unknown> {
   still?: boolean;
 }
 
-/** Converts to TanStack Query's options. */
 function optionsOf<Data>({ enabled = true, everyMs, keep, still }: ReadOptions<Data>) {
   return {
     enabled,
@@ -156,7 +155,6 @@ function queryOf<Op extends Operation>(
 export const readSession = () =>
   queryClient.fetchQuery({ ...queryOf('getSession', undefined), staleTime: 0 });
 
-/** Calls an endpoint with several sets of arguments. */
 export function useReads<Op extends Operation>(
   operation: Op,
   all: readonly Arguments<Op>[],

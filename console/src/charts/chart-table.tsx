@@ -3,7 +3,6 @@ import { timeText, type Series } from './series.ts';
 import { exactValue, type Unit } from './value-axis.ts';
 
 interface ChartTableProps {
-  /** Table caption. */
   label: string;
   /** Unix seconds. */
   times: readonly number[];

@@ -174,7 +174,6 @@ interface ReadOutProps {
   unit: Unit;
 }
 
-/** The tooltip of a chart: highlights a column and lists its values. */
 function ReadOut({ time, series, index, columns, left, width, unit }: ReadOutProps) {
   const bars = series.filter(({ shape }) => shape === 'bar');
   const sum = bars.reduce((total, { values }) => total + (values[index] ?? 0), 0);

@@ -55,7 +55,6 @@ const withoutZeros = (values: Series['values']): (number | null)[] =>
 export const isAboveZero = (series: readonly Series[]): boolean =>
   series.some(({ values }) => values.some((value) => value !== null && value > 0));
 
-/** Returns whether any series has data. */
 export const isMeasured = (series: readonly Series[]): boolean =>
   series.some(({ values }) => values.some((value) => value !== null));
 

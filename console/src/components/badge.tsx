@@ -54,11 +54,9 @@ export function Status({
 
 interface UserCellProps {
   user: Pick<ItemOf<'listUsers'>, 'id' | 'name' | 'email' | 'email_verified'>;
-  /** Other badges. */
   children?: ReactNode;
 }
 
-/** The name and the email address of a user in a table. */
 export function UserCell({ user, children }: UserCellProps) {
   const { user: self } = useSession();
   return (

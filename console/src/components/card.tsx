@@ -29,7 +29,6 @@ export function Card({ title, hint, actions, flush = false, className, children 
   );
 }
 
-/** A labeled number with an optional unit and note. */
 export function Figure({
   label,
   value,

@@ -39,7 +39,6 @@ export function Code({ text, what, label, language }: CodeProps) {
   );
 }
 
-/** Code samples of the same request in several languages. */
 export function CodeTabs({
   label,
   samples,

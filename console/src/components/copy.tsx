@@ -9,8 +9,17 @@ interface CopyProps {
   what: string;
   /** Shows a text label next to the icon. */
   labeled?: boolean;
-  /** Called after the text was copied. */
   onCopied?: (() => void) | undefined;
+}
+
+/** The base URL of the API for clients, with a copy button. */
+export function BaseUrl({ url }: { url: string }) {
+  return (
+    <p className="flex items-center gap-3 rounded-lg bg-sunken py-1 pr-1.5 pl-4">
+      <code className="min-w-0 flex-1 font-mono text-xs wrap-anywhere">{url}</code>
+      <CopyButton text={url} what="URL" />
+    </p>
+  );
 }
 
 /** Copies text to the clipboard and confirms it with a toast. Resolves to whether it was copied. */

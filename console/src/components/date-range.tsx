@@ -133,12 +133,7 @@ function Chosen() {
   return <Check className="size-3.5 text-accent" />;
 }
 
-interface TimeFilterProps {
-  value: TimeRange;
-  onChange: (value: TimeRange) => void;
-}
-
-export function TimeFilter({ value, onChange }: TimeFilterProps) {
+export function TimeFilter({ value, onChange }: { value: TimeRange; onChange: (value: TimeRange) => void }) {
   const { range, from, to } = value;
   const today = useToday();
   const custom = from !== null && to !== null && isDay(from) && isDay(to) ? { from, to } : null;

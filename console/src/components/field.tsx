@@ -17,7 +17,6 @@ interface FieldProps {
   children: ReactNode;
 }
 
-/** A form field: label, control, hint and error, linked for screen readers. */
 export function Field({ name, label, aside, hint, error, className, children }: FieldProps) {
   useFormField(name);
   return (

@@ -23,7 +23,6 @@ interface FormProps {
   id?: string;
   /** Why the service refused the last submission. Shown at the field that it is about, or by `FormError`. */
   error?: ApiError | null;
-  /** Errors of the last validation, by the names of the fields. */
   errors?: FieldErrors;
   /** Called if the browser finds no invalid field. */
   onSubmit: () => void;
@@ -81,7 +80,6 @@ export function Form({
   );
 }
 
-/** The submission of a form. */
 export function useSubmit(): {
   busy: boolean;
   error: ApiError | null;
@@ -134,7 +132,6 @@ export type FieldOf<Draft extends object> = (
   name?: string,
 ) => { name: string; value: string; onChange: (event: ChangeEvent<HTMLInputElement>) => void };
 
-/** The input of a form, and its submission. */
 export function useDraft<Draft extends object>({ initial: first, check, submit }: DraftOptions<Draft>) {
   const [initial] = useState(first);
   const [draft, setDraft] = useState(initial);

@@ -81,6 +81,5 @@ const GROUPS: readonly GuideGroup[] = [
 /** Every page, also those that are only listed for operators: pages link to each other. */
 export const GUIDES = GROUPS.flatMap(({ pages }) => pages);
 
-/** Returns the groups of pages that are listed for a user. */
 export const guidesOf = ({ operator }: { operator: boolean }): readonly GuideGroup[] =>
   GROUPS.filter((group) => operator || group.operator !== true);

@@ -96,7 +96,6 @@ interface MenuGroupProps {
   choices: readonly { value: string; label: string }[];
 }
 
-/** A labeled group of entries, one of which is selected. */
 export function MenuChoices(props: MenuGroupProps & { value: string; onChange: (value: string) => void }) {
   return (
     <Base.RadioGroup value={props.value} onValueChange={(chosen: string) => props.onChange(chosen)}>

@@ -1,7 +1,6 @@
 import { Meter as Base } from '@base-ui/react/meter';
 import type { ReactNode } from 'react';
 
-/** Shows how much of a limit is used. */
 export function Meter({
   label,
   used,

@@ -14,7 +14,6 @@ type PasswordFieldProps = Omit<ComponentProps<'input'>, 'children' | 'className'
   hint?: ReactNode;
 };
 
-/** A password input with a button that shows the password. */
 export function PasswordField({ name, label, aside, hint, ...input }: PasswordFieldProps) {
   const [shown, setShown] = useState(false);
   return (

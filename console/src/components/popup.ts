@@ -1,4 +1,3 @@
-/** Classes of menus, selects and popovers. */
 export const POPUP = 'animate-rise rounded-lg border border-line bg-raised p-1 shadow-popup outline-none';
 
 /** Classes of popovers with a form or a list, which scroll if the window is small. */

@@ -11,7 +11,6 @@ interface SearchFieldProps {
   className?: string;
 }
 
-/** Filters a list while the user types. */
 export function SearchField({ label, value, onChange, className }: SearchFieldProps) {
   return (
     <span className={classNames('relative block', className)}>

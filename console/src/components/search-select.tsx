@@ -29,7 +29,6 @@ interface SearchSelectProps {
 /** Maximum number of choices shown at once. */
 const SHOWN = 50;
 
-/** A searchable select for long lists, with an empty choice. */
 export function SearchSelect(props: SearchSelectProps) {
   const { label, value, choices, any, onChange, typed, className } = props;
   const [text, setText] = useState('');

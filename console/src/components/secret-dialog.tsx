@@ -52,7 +52,6 @@ export function SecretDialog(props: SecretDialogProps) {
   );
 }
 
-/** Shows a secret that cannot be shown again, with a copy button and a warning. */
 export function OneTimeSecret({
   text,
   what,

@@ -100,7 +100,6 @@ interface FilterSelectProps extends Omit<SelectProps<string>, 'value' | 'onChang
   onChange: (value: string | null) => void;
 }
 
-/** A small select of a filter, with an empty choice. */
 export function FilterSelect({ any, value, choices, onChange, ...rest }: FilterSelectProps) {
   return (
     <Select

@@ -44,7 +44,6 @@ export function Skeletons({ heights }: { heights: readonly string[] }) {
   );
 }
 
-/** An empty state: explains what appears here and offers the next step. */
 export function EmptyState({
   icon: Icon,
   title,

@@ -73,7 +73,6 @@ export function changedRest<Item, Row>(
   return { ...rest, loadUpTo: async (count, signal) => rowsOf(await rest.loadUpTo(count, signal)) };
 }
 
-/** The rows of a list that are not loaded yet. */
 export interface Rest<Row> extends ListRest {
   /** Loads pages until there are `count` rows or no more. Resolves to all that are loaded. */
   loadUpTo: (count: number, signal: AbortSignal) => Promise<readonly Row[]>;
@@ -394,7 +393,6 @@ function useDownload<Row>(save: (rows: readonly Row[]) => void) {
   return { isLoading: loading !== null, start, cancel: () => loading?.abort() };
 }
 
-/** Whether the content of an element is wider than the element. */
 function useOverflow(frame: RefObject<HTMLElement | null>): boolean {
   const [overflows, setOverflows] = useState(false);
   useLayoutEffect(() => {
@@ -491,7 +489,6 @@ interface ListFooterProps {
   rest: ListRest;
 }
 
-/** The footer of a list: row count, and a button that loads the next page. */
 export function ListFooter({ shown, what, rest }: ListFooterProps) {
   const { hasMore, isReadingMore, moreError, more } = rest;
   return (

@@ -4,7 +4,7 @@ import type { ItemOf } from '../api/client.ts';
 import { both, useKeys, useRead } from '../api/queries.ts';
 import { CodeText } from '../components/code-text.tsx';
 import { Code } from '../components/code.tsx';
-import { CopyButton } from '../components/copy.tsx';
+import { BaseUrl } from '../components/copy.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { Field } from '../components/field.tsx';
 import { TextLink } from '../components/link.tsx';
@@ -90,10 +90,7 @@ function Connection({ accountId, models, keys, onClose, ...start }: ConnectionPr
           />
         </Field>
       </div>
-      <p className="flex items-center gap-3 rounded-lg bg-sunken py-1 pr-1.5 pl-4">
-        <code className="min-w-0 flex-1 font-mono text-xs wrap-anywhere">{baseUrl}/v1</code>
-        <CopyButton text={`${baseUrl}/v1`} what="URL" />
-      </p>
+      <BaseUrl url={`${baseUrl}/v1`} />
       {tool && (
         <>
           <p className="text-xs leading-5 text-ink-3">

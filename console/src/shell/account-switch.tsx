@@ -8,7 +8,6 @@ import { MenuButton } from './menu-button.tsx';
 
 const ROLES = { owner: 'Owner', member: 'Member' } as const;
 
-/** Shows the current account, and a menu to switch to another one. */
 export function AccountSwitch() {
   const { user } = useSession();
   const account = useAccount();

@@ -17,7 +17,6 @@ import { useSignOut } from './user-menu.tsx';
 
 interface CommandPaletteProps {
   onClose: () => void;
-  /** Shows the keyboard shortcuts instead. */
   onShortcuts: () => void;
 }
 

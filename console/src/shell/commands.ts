@@ -1,5 +1,4 @@
 export interface Command {
-  /** Unique among all commands. */
   value: string;
   label: string;
   /** Shown beside the label; also searched. */

@@ -9,7 +9,6 @@ interface MenuButtonProps extends ComponentProps<'button'> {
   hint: string;
 }
 
-/** A button of the sidebar that opens a menu. */
 export function MenuButton({ initial, look, heading, hint, className, ...rest }: MenuButtonProps) {
   return (
     <button

@@ -12,7 +12,6 @@ import { AccountSwitch } from './account-switch.tsx';
 import { OPEN_DIALOG, Shortcuts } from './shortcuts.tsx';
 import { UserMenu } from './user-menu.tsx';
 
-/** The layout of every signed-in page: sidebar, top bar, banner and content. */
 export function Shell({ banner, children }: { banner: ReactNode; children: ReactNode }) {
   const main = useRef<HTMLElement>(null);
   const [path] = useLocation();
@@ -111,7 +110,6 @@ interface SearchProps {
   onSearch: () => void;
 }
 
-/** The top bar of narrow windows: the logo, search, and a button that opens the sidebar. */
 function TopBar({ onSearch }: SearchProps) {
   const [open, setOpen] = useState(false);
   return (

@@ -31,7 +31,6 @@ const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: 
   },
 ];
 
-/** The list of keyboard shortcuts, and a switch that turns off single-key shortcuts. */
 export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const [singleKeys, setSingleKeys] = useSingleKeys();
   return (

@@ -41,7 +41,6 @@ export function UserMenu() {
   );
 }
 
-/** Returns a function that signs the user out and opens the sign-in page. */
 export function useSignOut(): () => void {
   const { user } = useSession();
   return () => void orToast(act('signOut', undefined).then(() => leave(user.id)));

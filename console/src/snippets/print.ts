@@ -1,6 +1,5 @@
 /** How a response is printed in a language. Lines that begin with `?` are only there if the response may call tools. */
 interface Printing {
-  /** Prints the variable of a response that is not a stream. */
   whole: string;
   /** Prints `stream`. */
   stream: string;

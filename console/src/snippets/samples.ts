@@ -73,7 +73,6 @@ interface Api {
   path: string;
   client: keyof typeof CLIENTS;
   method: string;
-  /** The variable for a response that is not a stream. */
   whole: string;
   /** The fields that both clients know, including older versions. */
   fields: ReadonlySet<string>;

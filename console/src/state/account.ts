@@ -5,7 +5,6 @@ import { useSession } from './session.tsx';
 import { readText, writeText } from './storage.ts';
 import { searchParamsOf, useQueryState } from './url-query.ts';
 
-/** The account whose keys and usage the console shows. */
 export interface CurrentAccount {
   id: string;
   name: string;

@@ -7,7 +7,6 @@ export type Appearance = 'light' | 'dark' | 'system';
 const choice = deviceChoice<Appearance>('sluice.appearance', ['system', 'light', 'dark']);
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
-/** Returns the chosen appearance and a setter. Stored on this device. */
 export function useAppearance(): [Appearance, (appearance: Appearance) => void] {
   return [useSyncExternalStore(choice.subscribe, choice.get), choice.set];
 }

@@ -2,7 +2,6 @@ import { useCallback, useMemo, useSyncExternalStore } from 'react';
 import { useSession } from './session.tsx';
 import { userItems, type UserItems } from './user-storage.ts';
 
-/** The columns of a table that a user chose, by their names. */
 export interface ColumnChoice {
   hidden: ReadonlySet<string>;
   /** Shown even in windows that are too narrow for them. */
@@ -14,7 +13,6 @@ const listeners = new Set<() => void>();
 /** The choices of the tables of this page, if the storage is full or unavailable. */
 const unsaved = new Map<string, string>();
 
-/** Returns the columns of a table that the user chose in this browser, and a setter. */
 export function useColumnChoice(
   table: string,
 ): [choice: ColumnChoice, choose: (choice: ColumnChoice) => void] {

@@ -18,7 +18,6 @@ export class UserRecords<Value> {
     this.#kind = kind;
   }
 
-  /** Returns all records, in no particular order. */
   async all(): Promise<Value[]> {
     const all = await getMany<Value>(await this.#keys(), store);
     return all.filter((value) => value !== undefined);

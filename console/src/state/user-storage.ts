@@ -60,7 +60,6 @@ export function deleteOfOthers(userId: string): void {
   void deleteRecords((other) => other !== userId);
 }
 
-/** Deletes what a user typed in this browser, in all tabs. */
 export async function clearStored(userId: string): Promise<void> {
   signedOut.add(userId);
   // Other tabs get an event only if there is something to remove.
@@ -76,7 +75,6 @@ function deleteKeys(matches: (key: string) => boolean): void {
         writeText(storage, key, null);
 }
 
-/** Deletes what a signed-out user typed from this browser, and opens the sign-in page. */
 export async function leave(userId: string): Promise<void> {
   await clearStored(userId);
   openSignIn();

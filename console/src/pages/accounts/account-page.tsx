@@ -139,13 +139,8 @@ function State({
 
 const EVERY_MS = 5000;
 
-interface AccountLimitsProps {
-  account: Account;
-  plans: QueryState<ResponseOf<'listPlans'>>;
-}
-
 /** Usage of the limits of an account: its own, and those of its plan that it does not replace. */
-function AccountLimits({ account, plans }: AccountLimitsProps) {
+function AccountLimits({ account, plans }: { account: Account; plans: QueryState<ResponseOf<'listPlans'>> }) {
   const plan = plans.data?.data.find((one) =>
     account.plan === null ? one.default : one.name === account.plan,
   );

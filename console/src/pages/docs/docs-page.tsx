@@ -7,7 +7,7 @@ import { useRead } from '../../api/queries.ts';
 import { Button, ButtonLink } from '../../components/button.tsx';
 import { Card } from '../../components/card.tsx';
 import { CodeText } from '../../components/code-text.tsx';
-import { CopyButton } from '../../components/copy.tsx';
+import { BaseUrl } from '../../components/copy.tsx';
 import { Link, TextLink } from '../../components/link.tsx';
 import { Page } from '../../components/page.tsx';
 import { UrlSearchField } from '../../components/search-field.tsx';
@@ -156,10 +156,7 @@ function Overview({
   return (
     <div className="min-w-0 space-y-8">
       <Card title="Base URL" hint={`For OpenAI clients. This is Sluice ${version}.`}>
-        <p className="flex items-center gap-3 rounded-lg bg-sunken py-1 pr-1.5 pl-4">
-          <code className="min-w-0 flex-1 font-mono text-xs wrap-anywhere">{base}</code>
-          <CopyButton text={base} what="URL" />
-        </p>
+        <BaseUrl url={base} />
         <p className="mt-3 text-sm text-ink-2">
           Send your API key as <code className="font-mono text-xs">Authorization: Bearer sk-sluice-…</code>.{' '}
           <TextLink to="/keys?create=1">Create key</TextLink>, or see{' '}

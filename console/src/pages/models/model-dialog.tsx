@@ -156,13 +156,7 @@ function useMode(model: Model | null): [Mode, (mode: Mode) => void] {
   return [isEditing ? 'edit' : isAdding ? 'replica' : 'view', setMode];
 }
 
-interface ActionsProps {
-  model: Model;
-  onRemoved: () => void;
-  onEdit: () => void;
-}
-
-function Actions({ model, onRemoved, onEdit }: ActionsProps) {
+function Actions({ model, onRemoved, onEdit }: { model: Model; onRemoved: () => void; onEdit: () => void }) {
   const { user } = useSession();
   const { id, state } = model;
   const isAdded = model.origin === 'added';

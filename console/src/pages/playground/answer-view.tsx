@@ -1,5 +1,5 @@
 import { Wrench } from 'lucide-react';
-import { useEffect, useState, type ReactNode } from 'react';
+import type { ReactNode } from 'react';
 import type { TokenLogprob } from '../../api/generate.ts';
 import { Button } from '../../components/button.tsx';
 import { Segmented } from '../../components/choices.tsx';
@@ -7,6 +7,7 @@ import { CodeText } from '../../components/code-text.tsx';
 import { CopyButton } from '../../components/copy.tsx';
 import { Disclosure } from '../../components/disclosure.tsx';
 import { TextLink } from '../../components/link.tsx';
+import { useNow } from '../../components/now.ts';
 import { Spinner } from '../../components/spinner.tsx';
 import { Notice } from '../../components/states.tsx';
 import { money } from '../../format/money.ts';
@@ -174,17 +175,10 @@ function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
 /** Longer waits show no countdown and leave the retry button enabled. */
 const LONGEST_COUNTDOWN_MS = 10 * 60_000;
 
-/** Returns the remaining milliseconds and keeps them up to date; 0: past, or too far away for a countdown. */
+/** Returns the remaining milliseconds; 0: past, or too far away for a countdown. */
 function useWait(untilMs: number | null): number {
-  const [nowMs, setNow] = useState(() => Date.now());
-  const leftMs = untilMs === null ? 0 : untilMs - nowMs;
-  const counts = leftMs > 0 && leftMs <= LONGEST_COUNTDOWN_MS;
-  useEffect(() => {
-    if (!counts) return;
-    const timer = setInterval(() => setNow(Date.now()), 250);
-    return () => clearInterval(timer);
-  }, [counts]);
-  return counts ? leftMs : 0;
+  const leftMs = (untilMs ?? 0) - useNow(1000);
+  return leftMs > 0 && leftMs <= LONGEST_COUNTDOWN_MS ? leftMs : 0;
 }
 
 function Numbers({ answer }: { answer: Answer }) {

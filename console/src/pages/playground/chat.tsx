@@ -2,7 +2,6 @@ import { ArrowDown, ChevronRight, Columns2, SquareTerminal, X } from 'lucide-rea
 import { memo, useEffect, useState } from 'react';
 import { useStickToBottom } from 'use-stick-to-bottom';
 import { Button, IconButton } from '../../components/button.tsx';
-import { Segmented } from '../../components/choices.tsx';
 import { classNames } from '../../components/class-names.ts';
 import { Select } from '../../components/select.tsx';
 import { EmptyState, Notice } from '../../components/states.tsx';
@@ -101,59 +100,30 @@ function Conversation({ column }: { column: Column }) {
   );
 }
 
-/** One or several columns, each with a model. Narrow windows show one at a time. */
+/** One or several columns, each with a model, which scroll sideways if the window is narrow. */
 function Columns() {
   const columns = usePlaygroundState(({ draft }) => draft.columns);
-  const [shown, setShown] = useState(0);
-  if (shown >= columns.length) setShown(0);
   const many = columns.length > 1;
   return (
-    <>
-      {many && <ColumnChoice shown={shown} onChoose={setShown} />}
-      <div className="flex min-h-0 flex-1 divide-line overflow-x-auto md:divide-x">
-        {columns.map((column, index) => (
-          <section
-            // Columns have no ID.
-            key={`${index}`}
-            aria-label={many ? `Conversation ${index + 1}` : 'Conversation'}
-            className={classNames(
-              'relative min-w-0 flex-1 flex-col md:flex',
-              columns.length > 2 && 'md:min-w-72',
-              index === shown ? 'flex' : 'hidden',
-            )}
-          >
-            <ColumnHead column={index} />
-            <Conversation column={column} />
-          </section>
-        ))}
-      </div>
-    </>
-  );
-}
-
-/** Selects the visible column on narrow windows. */
-const ColumnChoice = memo(function ColumnChoice({
-  shown,
-  onChoose,
-}: {
-  shown: number;
-  onChoose: (column: number) => void;
-}) {
-  const selected = useSelectedModels();
-  return (
-    <div className="overflow-x-auto border-b border-line px-4 py-2 md:hidden">
-      <Segmented
-        label="Column"
-        value={`${shown}`}
-        choices={selected.map((model, index) => ({
-          value: `${index}`,
-          label: <span className="max-w-36 truncate">{model.split('/').at(-1)}</span>,
-        }))}
-        onChange={(value) => onChoose(Number(value))}
-      />
+    <div className="flex min-h-0 flex-1 divide-x divide-line overflow-x-auto max-md:snap-x max-md:snap-mandatory">
+      {columns.map((column, index) => (
+        <section
+          // Columns have no ID.
+          key={`${index}`}
+          aria-label={many ? `Conversation ${index + 1}` : 'Conversation'}
+          className={classNames(
+            'relative flex min-w-0 flex-1 snap-start flex-col',
+            many && 'max-md:min-w-[85%]',
+            columns.length > 2 && 'md:min-w-72',
+          )}
+        >
+          <ColumnHead column={index} />
+          <Conversation column={column} />
+        </section>
+      ))}
     </div>
   );
-});
+}
 
 /** Selects the model of a column, and adds or closes columns. Not rendered again with each frame of a response. */
 const ColumnHead = memo(function ColumnHead({ column }: { column: number }) {

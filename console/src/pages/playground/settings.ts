@@ -64,7 +64,6 @@ export interface NumberParameter {
   /** API name. */
   name: NumberName;
   label: string;
-  /** Help text of one sentence. */
   hint: string;
   whole?: true;
   min: number;
@@ -221,7 +220,6 @@ export const BUDGET: NumberParameter = {
   fallback: 'That of the effort',
 };
 
-/** All numeric parameters, in request order. */
 export const NUMBERS: readonly NumberParameter[] = [
   ...COMMON,
   ...SAMPLING,
@@ -274,7 +272,6 @@ export function areDefaults(settings: Settings): boolean {
   return JSON.stringify({ ...DEFAULTS, ...settings, numbers, stop }) === JSON.stringify(DEFAULTS);
 }
 
-/** Counts the parameters in the advanced section that differ from their defaults. */
 export function advancedSet(settings: Settings): number {
   const numbers = numbersOf(settings).filter(
     (parameter) =>

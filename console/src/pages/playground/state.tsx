@@ -17,7 +17,6 @@ export function usePlayground(): Playground {
   return usePlaygroundContext().playground;
 }
 
-/** Returns the configured models that generate text, ready or not. */
 export function useModels(): readonly Model[] {
   return usePlaygroundContext().models;
 }
@@ -32,7 +31,6 @@ export function useIsRunning(): boolean {
   return usePlaygroundState(({ draft }) => isRunning(draft));
 }
 
-/** Returns the IDs of the selected models, one for each column. */
 export function useSelectedModels(): readonly string[] {
   const text = usePlaygroundState(({ draft }) => modelsOf(draft).join(SEPARATOR));
   return useMemo(() => text.split(SEPARATOR), [text]);
@@ -50,7 +48,6 @@ interface PlaygroundProviderProps {
   children: ReactNode;
 }
 
-/** Connects the playground with the URL and the page. */
 export function PlaygroundProvider(props: PlaygroundProviderProps) {
   const { playground, accountId, models, isShown, onInvalid, children } = props;
   const [query, changeQuery] = useQueryState();

@@ -40,13 +40,10 @@ export interface PlaygroundState {
   draft: Draft;
   /** Validation errors of the settings; requests are blocked until they are fixed. */
   errors: FieldErrors;
-  /** Whether this browser has stored the draft. */
   isStored: boolean;
-  /** Whether its images are stored too. */
   storesImages: boolean;
 }
 
-/** What the playground gets from its page. */
 interface Surroundings {
   /** The account that is charged. */
   accountId: string;
@@ -151,12 +148,10 @@ export class Playground {
     this.change((draft) => answered(draft, turn, (answer) => ({ ...answer, chosen: choice })));
   }
 
-  /** Sends the next request to every model. */
   send(): void {
     this.#start(sent);
   }
 
-  /** Asks the model to continue a response that was cut off. */
   continueText(turn: string): void {
     this.#start((draft) => asked(draft, turn, CONTINUE));
   }
@@ -175,7 +170,6 @@ export class Playground {
     this.#replace(withoutTurn(this.#state.draft, turn));
   }
 
-  /** Sets the model of a column, or opens the next column with it. */
   chooseModel(column: number, model: string): void {
     this.#replace(withModel(this.#state.draft, column, model));
   }
@@ -190,7 +184,6 @@ export class Playground {
     this.#stop = new AbortController();
   }
 
-  /** Starts a conversation with the same models and parameters. */
   newChat(): void {
     this.#show(newChat(this.#state.draft));
   }
@@ -274,7 +267,6 @@ export class Playground {
     this.change(() => next);
   }
 
-  /** Requests the responses that the next draft has turns for. */
   #start(next: (draft: Draft) => Draft): void {
     const { draft, errors } = this.#state;
     if (isRunning(draft)) return;
@@ -318,7 +310,6 @@ export class Playground {
     if (ended) void this.#complete(id, ended);
   }
 
-  /** Adds the cost, and missing usage, to the responses that have ended. */
   #completeAll(): void {
     for (const { turns } of this.#state.draft.columns)
       for (const { id, answer } of turns)
@@ -408,7 +399,6 @@ const CHANGED = 'changed';
 /** Separates the models in the URL. Their IDs have no commas. */
 export const SEPARATOR = ',';
 
-/** Returns the part of the URL that selects these models, one for each column. */
 function modelQuery([first = '', ...others]: readonly string[]): Record<'model' | 'compare', string> {
   return { model: first, compare: others.join(SEPARATOR) };
 }

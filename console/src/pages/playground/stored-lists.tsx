@@ -22,7 +22,6 @@ function useRecords<Item>(kind: string, read: () => Promise<Item[]>): readonly I
   return useQuery({ queryKey: [RECORDS, kind], queryFn: read, staleTime: 0, gcTime: 0 }).data;
 }
 
-/** The stored conversations: open, find, rename and delete them. */
 export function ConversationsDialog({ onClose }: { onClose: () => void }) {
   const playground = usePlayground();
   const shown = usePlaygroundState(({ draft }) => draft.id);
@@ -85,7 +84,6 @@ export function ConversationsDialog({ onClose }: { onClose: () => void }) {
   );
 }
 
-/** The presets: saves the current parameters, and applies, renames and deletes saved ones. */
 export function PresetsDialog({ onClose }: { onClose: () => void }) {
   const playground = usePlayground();
   const { presets } = playground;

@@ -13,7 +13,6 @@ import { TypedText } from './typed-text.tsx';
 
 const NAMES = { user: 'User', assistant: 'Assistant' } as const;
 
-/** A turn of a conversation, with actions to edit, rerun or delete it. */
 export const Turn = memo(function Turn({ turn, isLast }: { turn: TurnData; isLast: boolean }) {
   const [editing, setEditing] = useState(false);
   const [showsSource, setShowsSource] = useState(false);
@@ -156,7 +155,6 @@ function EditTurn({ turn, onDone }: { turn: TurnData; onDone: () => void }) {
   );
 }
 
-/** The calls of a turn. The user types their results, and continues the response with them. */
 function ToolCalls({ turn, isLast, isLive }: { turn: TurnData; isLast: boolean; isLive: boolean }) {
   const playground = usePlayground();
   const isRunning = useIsRunning();

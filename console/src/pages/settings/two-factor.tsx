@@ -16,7 +16,6 @@ import { openOverlay } from '../../components/overlays.tsx';
 import { useSession } from '../../state/session.tsx';
 import { confirmWithPassword } from './confirm-with-password.tsx';
 
-/** Enables and disables two-factor authentication, and creates recovery codes. */
 export function TwoFactor() {
   const { user } = useSession();
   return (
@@ -79,13 +78,7 @@ function TurnedOn() {
   );
 }
 
-interface EnrollmentProps {
-  begun: ResponseOf<'beginTwoFactor'>;
-  onClose: () => void;
-}
-
-/** Enables two-factor authentication: shows the secret, verifies a code, then shows the recovery codes. */
-function Enrollment({ begun, onClose }: EnrollmentProps) {
+function Enrollment({ begun, onClose }: { begun: ResponseOf<'beginTwoFactor'>; onClose: () => void }) {
   const [code, setCode] = useState('');
   // Changes after a refused code, to clear the boxes.
   const [tries, setTries] = useState(0);

@@ -139,7 +139,6 @@ function requestTo(model: Model) {
   };
 }
 
-/** The response as it arrives, with its timing, tokens and cost. */
 function FirstResponse({ call, model }: { call: FirstCall; model: Model }) {
   const { state, text, error } = call;
   const isRunning = state === 'running';
@@ -170,7 +169,6 @@ function FirstResponse({ call, model }: { call: FirstCall; model: Model }) {
   );
 }
 
-/** Whether the model can respond, the progress of its loading, or the reason why it is down. */
 function ModelState({ model }: { model: Model }) {
   const { id, state, reason, retry_in_ms: retry } = model;
   switch (state) {

@@ -8,7 +8,6 @@ import { useFocus } from '../../components/focus.ts';
 import { Form, FormError, useSubmit } from '../../components/form.tsx';
 import { StandalonePage } from '../../components/standalone-page.tsx';
 
-/** The second step of sign-in: a code from an authenticator app, or a recovery code. */
 export function SecondFactor({ onStartOver }: { onStartOver: () => void }) {
   const [kind, setKind] = useState<'totp' | 'recovery'>('totp');
   const isTotp = kind === 'totp';

@@ -15,7 +15,6 @@ import { PasswordForm, Providers } from './password-form.tsx';
 import { returnPath } from './return-path.ts';
 import { SecondFactor } from './second-factor.tsx';
 
-/** Sign-in by password or provider, two-factor authentication, and forgotten passwords. */
 export default function SignInPage() {
   const session = useRead('getSession', undefined);
   const search = new URLSearchParams(useSearch());
@@ -83,7 +82,6 @@ function faultOfProvider(code: string): string {
   return FAULTS.get(code) ?? 'Could not sign in with the provider. Try again, or sign in another way.';
 }
 
-/** How to reset a password on a service that sends no email. */
 function ResetByOperator({ onBack }: { onBack: () => void }) {
   return (
     <StandalonePage

@@ -28,7 +28,6 @@ type Usage = ItemOf<'readUsage'>;
 
 const MONTHS = 12;
 
-/** The cost of a month by key, tag, member, model, client or account, with the budgets of keys and accounts. */
 export default function SpendPage() {
   const scope = useServiceScope();
   const [query, change] = useQueryState();

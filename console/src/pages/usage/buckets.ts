@@ -2,7 +2,6 @@ import { USAGE_COUNTS, type ItemOf } from '../../api/client.ts';
 import type { Days } from '../../components/date-range-days.ts';
 import { inexact } from '../../format/money.ts';
 
-/** Usage totals of a day, an hour or a whole period. */
 export type Sums = ItemOf<'readUsage'>;
 
 /** Totals of each hour or day; null: no requests. */
@@ -27,7 +26,6 @@ export function indexNow(times: readonly number[], unit: 'hour' | 'day', now: st
   return index === -1 ? undefined : index;
 }
 
-/** Returns whether nothing was charged. */
 export const isFree = (over: OverTime | undefined): boolean =>
   over !== undefined && over.every((sums) => sums === null || inexact(sums.cost_usd) === 0);
 

@@ -66,11 +66,9 @@ interface FiguresProps {
   beforeText: string;
   /** How much less cached tokens cost than uncached ones, in USD; null: nothing, or not known. */
   savedUsd: string | null;
-  /** What else there is to know about the requests. */
   children?: ReactNode;
 }
 
-/** Usage totals, each compared to the previous period. */
 export function Figures({ now, before, beforeText, savedUsd, children }: FiguresProps) {
   const figures = FIGURES.filter(
     ({ of, hiddenIfZero }) => !hiddenIfZero || [now, before].some((sums) => sums && of(sums) !== 0),

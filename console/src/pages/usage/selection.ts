@@ -26,7 +26,6 @@ export interface Selection {
   before: Days;
   unit: 'hour' | 'day';
   split: Split;
-  /** Draws the previous period in the charts. */
   compare: boolean;
   model: string | null;
   key: string | null;

@@ -86,7 +86,6 @@ interface ChartCardProps {
   partial: number | undefined;
   ofParts: boolean;
   series: QueryState<readonly Series[]>;
-  /** Returns the path of the page that lists the requests of an hour or day. */
   linkOf: (index: number) => string;
   onOpen: (index: number) => void;
   className?: string;
@@ -94,7 +93,6 @@ interface ChartCardProps {
 
 const HEIGHT = 220;
 
-/** A chart that can also be shown as a table. Each hour or day links to its requests. */
 function ChartCard({
   definition,
   times,
@@ -153,7 +151,6 @@ interface ChartData {
   before: OverTime | null;
   /** Null: not grouped. */
   parts: readonly UsageSeries[] | null;
-  /** The models with the most usage. */
   models: readonly UsageSeries[];
 }
 

@@ -170,13 +170,7 @@ function RefusedLink({ scope, keyId }: { scope: Scope; keyId: string | null }) {
 
 const EVERY_MS = 5000;
 
-interface LimitsCardProps {
-  accountId: string;
-  selection: Selection;
-}
-
-/** Current usage of the limits of the account, and of the selected key and model. */
-function LimitsCard({ accountId, selection: { key, model } }: LimitsCardProps) {
+function LimitsCard({ accountId, selection: { key, model } }: { accountId: string; selection: Selection }) {
   const query = {
     account_id: accountId,
     ...(key !== null && { key_id: key }),
