@@ -37,7 +37,8 @@ export class Conversations {
     return stored === undefined ? null : { ...stored, ...opened(stored) };
   }
 
-  show({ id, system, settings, columns }: StoredConversation): Conversation {
+  /** Called when a tab shows a conversation as it was stored. */
+  show({ id, system, settings, columns }: Conversation): Conversation {
     const conversation = { id, system, settings, columns };
     this.#known.set(id, conversation);
     return conversation;

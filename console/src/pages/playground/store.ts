@@ -330,9 +330,12 @@ export class Playground {
           reasoningTokens: request.reasoning_tokens,
           cachedTokens: request.cached_tokens,
         };
+        const isChanged = this.#conversations.isChanged(this.#state.draft);
         this.change((draft) =>
           answered(draft, id, (answer) => ({ ...answer, usage, cost: request.cost_usd })),
         );
+        // What was only read again must not replace what another tab writes.
+        if (!isChanged) this.#conversations.show(this.#state.draft);
       } catch {
         // Usage and cost stay unknown.
       }
