@@ -26,7 +26,6 @@ interface PageRoute {
   menu?: { label: string; icon: LucideIcon };
 }
 
-/** A group of pages, in the order of the sidebar. */
 interface PageGroup {
   /** Heading in the sidebar; null: none. */
   label: string | null;
@@ -107,7 +106,6 @@ export const PAGES = GROUPS.flatMap(({ access, pages }) =>
   pages.map(({ path, load }) => ({ path, access, page: lazy(load) })),
 ).toSorted((a, b) => b.path.length - a.path.length);
 
-/** Returns the sidebar of a user: groups of links to pages. */
 export function menuOf({ operator }: { operator: boolean }) {
   return GROUPS.filter(({ access }) => access === 'signed-in' || (access === 'operator' && operator)).map(
     ({ label, pages }) => ({

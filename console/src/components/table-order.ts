@@ -1,6 +1,5 @@
 import { compareTexts } from '../format/locale.ts';
 
-/** The order of a table, by the name of a column. */
 export interface Order {
   column: string;
   descending: boolean;

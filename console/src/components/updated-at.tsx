@@ -18,7 +18,6 @@ interface UpdatedAtProps {
   onRefresh?: (() => void) | undefined;
 }
 
-/** Shows how old the data of a list is, with a button that loads it again. */
 export function UpdatedAt({ atMs, busy, error, onRefresh }: UpdatedAtProps) {
   const nowMs = useNow(1000);
   if (atMs === 0) return null;
@@ -55,7 +54,6 @@ export function DataAge({ operations }: { operations: readonly Operation[] }) {
 }
 
 interface LiveProps {
-  /** The query that refetches. */
   query: { dataUpdatedAt: number; error: ApiError | null; failureReason: ApiError | null };
 }
 

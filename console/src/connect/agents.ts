@@ -8,7 +8,6 @@ interface ConnectInput {
 
 interface Agent {
   name: string;
-  /** Where the configuration belongs. */
   place: string;
   language: string;
   text: (input: ConnectInput) => string;

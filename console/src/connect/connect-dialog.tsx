@@ -133,7 +133,6 @@ function toolsOf(model: Model, baseUrl: string) {
   return [...clients, ...AGENTS.map((agent) => ({ ...agent, text: agent.text(input) }))];
 }
 
-/** How often it is checked whether a request has arrived. */
 const EVERY_MS = 2000;
 
 /** Waits for the first request with the key since this was opened, and shows its result. */

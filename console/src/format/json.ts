@@ -1,4 +1,3 @@
-/** Parses JSON, or returns an error message. */
 export function readJson(text: string): { value: unknown } | { error: string } {
   try {
     return { value: JSON.parse(text) as unknown };

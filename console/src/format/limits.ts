@@ -55,7 +55,6 @@ export const limitAmount = (limit: LimitName, amount: LimitStatus['bound']): str
 export const limitText = (limit: LimitName, bound: LimitStatus['bound']): string =>
   `${limitAmount(limit, bound)} ${LIMITS[limit].unit}`;
 
-/** Returns the limits that are set, in display order. */
 export function limitsSet(
   limits: Readonly<Partial<Record<LimitName, LimitStatus['bound'] | undefined>>>,
 ): { limit: LimitName; bound: LimitStatus['bound'] }[] {

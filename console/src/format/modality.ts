@@ -56,7 +56,6 @@ export function closestToReady(models: readonly Served[]): Served | undefined {
   return byReadiness(generating.length > 0 ? generating : models)[0];
 }
 
-/** Sorts models by how close they are to being ready. */
 export function byReadiness<M extends Pick<Served, 'state'>>(models: readonly M[]): M[] {
   return models.toSorted((a, b) => STATE_ORDER.indexOf(a.state) - STATE_ORDER.indexOf(b.state));
 }

@@ -5,7 +5,6 @@ import { dateTime, duration } from '../format/time.ts';
 type Health = ResponseOf<'readHealth'>;
 type Model = ItemOf<'listServedModels'>;
 
-/** The state of one dependency of the service. */
 export interface Check {
   name: string;
   /** `warning`: may become unhealthy; `off`: optional and not configured. */
@@ -16,7 +15,6 @@ export interface Check {
   advice: string | null;
 }
 
-/** Whether something is wrong, or may soon be. */
 export const isProblem = ({ state }: Check): boolean => state === 'unhealthy' || state === 'warning';
 
 /** Returns all checks. `models` is undefined while they load. */

@@ -15,7 +15,6 @@ interface InviteDialogProps {
   onClose: () => void;
 }
 
-/** Invites a user to an account and shows the invitation link once. */
 export function InviteDialog({ account, role = 'member', cancel = 'Cancel', onClose }: InviteDialogProps) {
   return (
     <EditDialog

@@ -45,7 +45,6 @@ function removeColumn(onRemove: (member: Member) => void): Column<Member> {
 
 interface MembersCardProps {
   account: { id: string; name: string };
-  /** The user may remove members. */
   editable: boolean;
   /** Has a heading, for pages that show more than the members. */
   titled?: boolean;

@@ -110,7 +110,6 @@ function changePlan(account: Account): void {
   ));
 }
 
-/** Edits the account's own limits over those of its plan. */
 export function editLimits(account: Account, plan: Plan | undefined): void {
   const ofPlan = plan?.limits ?? {};
   openForm((close) => (
@@ -227,7 +226,6 @@ const STATUS_CHANGES = {
   },
 };
 
-/** Confirms suspending, resuming or closing an account and states the consequences. */
 function changeStatus(account: Account, to: Account['status']): void {
   const { question, action, done } = STATUS_CHANGES[to];
   void confirm({

@@ -24,7 +24,6 @@ import { AccountActions, AccountState, editLimits, PlanName, type Account } from
 
 const PARENT = { label: 'Accounts', to: '/operator/accounts' };
 
-/** One account: status, usage, limits, keys, members and recent changes. */
 export default function AccountPage() {
   const { id } = useParams<{ id: string }>();
   const account = useRead('getAccount', { params: { id } });
@@ -291,7 +290,6 @@ type Key = ItemOf<'listKeys'>;
 const PAGE = 1000;
 const KEYS_SHOWN = 5;
 
-/** Counts the keys of an account and lists those used last. */
 function AccountKeys({ accountId }: { accountId: string }) {
   const keys = useRead('listKeys', { query: { account_id: accountId, limit: PAGE } });
   return (

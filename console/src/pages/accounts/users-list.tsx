@@ -150,7 +150,6 @@ function Actions({ user, isLastOperator: last }: { user: User; isLastOperator: b
   );
 }
 
-/** Asks for confirmation. */
 function changeUser(kind: 'make_operator' | 'unmake_operator' | 'delete', user: User, isSelf: boolean): void {
   const { id, name, email, email_verified: verified, two_factor: hasTwoFactor } = user;
   const operator = kind === 'make_operator';

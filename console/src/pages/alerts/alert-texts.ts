@@ -25,7 +25,6 @@ export function stateOf({ resolved_at: resolved, severity }: Alert): Word {
   return { tone: severity === 'critical' ? 'bad' : 'warn', word: 'Firing' };
 }
 
-/** Returns whether the messages of an alert were sent, in a few words. */
 export function deliveryOf({ messages }: Pick<Alert, 'messages'>): Word {
   const has = (state: Alert['messages'][number]['state']) =>
     messages.some((message) => message.state === state);

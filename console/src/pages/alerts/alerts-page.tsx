@@ -25,7 +25,6 @@ import { SilenceMenu } from './silence-menu.tsx';
 const PAGE = 50;
 const EVERY_MS = 10_000;
 
-/** Alerts of all instances, and where they are sent. */
 export default function AlertsPage() {
   const settings = useRead('readAlertSettings', undefined, { everyMs: EVERY_MS });
   const noChannels = settings.data?.channels.length === 0;
@@ -101,7 +100,6 @@ function AlertList() {
   );
 }
 
-/** Sends a test message to each channel, and shows the results. */
 async function sendTest(): Promise<void> {
   const { data } = await act('testAlerts', undefined);
   void openOverlay((close) => <TestResults results={data} onClose={() => close()} />);
@@ -212,7 +210,6 @@ interface AlertDialogProps {
   onClose: () => void;
 }
 
-/** The details of an alert, and what was sent about it. */
 function AlertDialog({ alert, onClose }: AlertDialogProps) {
   return (
     <Dialog
@@ -302,7 +299,6 @@ interface MessageProps {
   children: ReactNode;
 }
 
-/** A message that was sent to a channel, or that was to be. */
 function Message({ channel, state: { tone, word }, error, children }: MessageProps) {
   return (
     <li className="px-4 py-3">

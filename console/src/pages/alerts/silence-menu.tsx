@@ -23,7 +23,6 @@ interface SilenceMenuProps {
   trigger: ReactElement<Record<string, unknown>>;
 }
 
-/** Silences a type of alerts or one alert for a time, or ends a silence. */
 export function SilenceMenu({ target, name, silencedUntil, trigger }: SilenceMenuProps) {
   const silence = (until: string) =>
     act(

@@ -210,7 +210,6 @@ const MAX_CHOICES = 1000;
 
 const FILTERS = ['actor', 'action', 'subject', 'of', 'range', 'from', 'to'];
 
-/** Filters the audit log by actor, event, subject, account and time. */
 function AuditFilters() {
   const [query, change] = useQueryState();
   const accounts = useRead('listAccounts', { query: { limit: MAX_CHOICES } });

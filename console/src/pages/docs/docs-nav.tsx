@@ -7,7 +7,6 @@ interface DocsNavProps {
   label: string;
   groups: readonly { label: string; links: readonly { to: string; title: string; aside?: ReactNode }[] }[];
   current: string;
-  /** Opens it on narrow windows. */
   open?: boolean;
 }
 

@@ -77,7 +77,6 @@ interface ReferenceProps {
   all: readonly Group[];
   /** The operation of this page; undefined: the list. */
   entry: Entry | undefined;
-  /** The URL names an operation that does not exist. */
   isUnknown: boolean;
 }
 
@@ -141,7 +140,6 @@ function Reference({ document, all, entry, isUnknown }: ReferenceProps) {
   );
 }
 
-/** Base URL, authentication and the list of operations. */
 function Overview({
   groups,
   search,

@@ -20,13 +20,11 @@ interface OperationDetailsProps {
   accountId: string;
 }
 
-/** The pages of the playground that send these operations. */
 const PLAYGROUNDS: Readonly<Record<string, string>> = {
   createChatCompletion: '/playground',
   createEmbeddings: '/playground?mode=embeddings',
 };
 
-/** An operation: URL, parameters, body, responses and code samples. */
 export function OperationDetails(props: OperationDetailsProps) {
   const { entry, schemas } = props;
   const playground = PLAYGROUNDS[entry.id];
@@ -74,7 +72,6 @@ export function MethodBadge({ method }: { method: string }) {
   );
 }
 
-/** Method, full URL and authentication. */
 function Address({ entry: { method, path, access } }: Pick<OperationDetailsProps, 'entry'>) {
   const url = `${useSession().public_url.replace(/\/+$/, '')}${path}`;
   return (
@@ -139,7 +136,6 @@ function OperationExample({ entry, schemas, model, accountId }: OperationDetails
   return <Code text={text} what="code" label="Example" language="bash" />;
 }
 
-/** Returns the path with the required parameters. */
 function exampleAddress(entry: Entry, model: string): string {
   const [namespace = '', name = ''] = model.split('/');
   const required = entry.parameters.filter(({ in: place, required: must }) => place === 'query' && must);

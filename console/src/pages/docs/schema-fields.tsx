@@ -80,7 +80,6 @@ function FieldLine({ field, schemas, marked }: Omit<PartsProps, 'shape'> & { fie
   );
 }
 
-/** A field with its type, description and constraints. */
 export function ShapeLine({ name, mark, shape }: { name: string; mark: Marked | null; shape: Shape }) {
   return (
     <>

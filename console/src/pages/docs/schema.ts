@@ -16,7 +16,6 @@ export interface Shape {
   values: readonly string[];
   /** Fields of the object, or of the elements of the array or map. */
   fields: readonly SchemaField[];
-  /** Alternatives with fields of their own. */
   variants: readonly Schema[];
 }
 

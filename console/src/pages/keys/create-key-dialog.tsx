@@ -54,7 +54,6 @@ export default function CreateKeyDialog({ account, onClose }: CreateKeyDialogPro
   );
 }
 
-/** Shows a new key once, with example requests. */
 function CreatedKey({ created, onClose }: { created: ResponseOf<'createKey'>; onClose: () => void }) {
   return (
     <SecretDialog

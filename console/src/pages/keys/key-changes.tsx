@@ -15,7 +15,6 @@ import { LastUse } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
-/** Confirms revoking a key and shows its recent use. */
 export function revokeKey(key: Key): void {
   void confirm({
     title: `Revoke ${key.name}?`,
@@ -193,7 +192,6 @@ function NewSecret({ rotated, onClose }: { rotated: ResponseOf<'rotateKey'>; onC
   );
 }
 
-/** The previous secret of a key, with a button that ends it. */
 export function PreviousSecret({ apiKey: key, mayEnd }: { apiKey: Key; mayEnd: boolean }) {
   const { previous } = key;
   if (previous === null) return null;

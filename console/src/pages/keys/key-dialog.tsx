@@ -35,7 +35,6 @@ interface KeyDialogProps {
   onClose: () => void;
 }
 
-/** A drawer with one key, to view, edit, rotate or revoke it. */
 export default function KeyDialog({ account, id, listed, editing, onEdit, onClose }: KeyDialogProps) {
   const read = useRead('getKey', { params: { id: id ?? '' } }, { enabled: id !== null });
   const key = read.data ?? listed;
@@ -107,7 +106,6 @@ function EditKey({ apiKey, onClose }: { apiKey: Key; onClose: () => void }) {
   );
 }
 
-/** The details of a key: properties, usage this month and limits. */
 function KeyDetails({ apiKey: key, onEdit }: { apiKey: Key; onEdit: () => void }) {
   return (
     <div className="space-y-7">

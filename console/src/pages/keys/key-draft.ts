@@ -8,7 +8,6 @@ type Settings = Arguments<'changeKey'>['body'];
 /** Expiry of a key: unchanged, never, in a number of days, or at the end of a date. */
 export type Expiry = 'same' | 'never' | '7' | '30' | '90' | '365' | 'date';
 
-/** The input of the key form, as text. */
 export interface KeyDraft extends TypedLimits {
   name: string;
   admin: boolean;

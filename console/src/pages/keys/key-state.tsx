@@ -48,7 +48,6 @@ export function Tags({ tags, wraps = false }: { tags: readonly string[]; wraps?:
   );
 }
 
-/** When, by which program and from where a key was last used. */
 export function LastUse({ apiKey: key }: { apiKey: ItemOf<'listKeys'> }) {
   return (
     <>

@@ -143,7 +143,6 @@ interface KeysCardProps {
   onCreate: (() => void) | null;
 }
 
-/** The keys of an account, filtered as set in the URL. */
 function KeysCard({ account, keys, onCreate }: KeysCardProps) {
   const [, change] = useQueryState();
   const usage = useAll('readUsage', { query: { account_id: account.id, by: 'key' } }, { everyMs: 60_000 });
@@ -249,7 +248,6 @@ function NoKeys({
 const MAX_REVOKED = 100;
 
 interface SelectedKeysProps {
-  /** The keys that can be selected. */
   shown: readonly Key[];
   selected: readonly Key[];
   /** Null: ends the selection. */
@@ -257,7 +255,6 @@ interface SelectedKeysProps {
   onRevoke: () => void;
 }
 
-/** The number of selected keys, and what can be done with them. */
 function SelectedKeys({ shown, selected, onSelect, onRevoke }: SelectedKeysProps) {
   const isTooMany = selected.length > MAX_REVOKED;
   return (
@@ -330,7 +327,6 @@ function useMatching(keys: readonly Key[]) {
 
 interface KeyFiltersProps {
   keys: readonly Key[];
-  /** Buttons at the end. */
   children: ReactNode;
 }
 

@@ -55,7 +55,6 @@ const NEW_MODEL: Draft = {
 
 const SERVER = 'replicas[0].';
 
-/** Adds a model from the catalog, a file or another server. */
 export default function AddModelDialog({ models, suggested, onClose, onAdded }: AddModelDialogProps) {
   const [way, setWay] = useState<Way>('catalog');
   // Undefined: the suggested one.

@@ -54,7 +54,6 @@ export function ModelActivity({ model, models, atMs }: ModelActivityProps) {
 /** Below this rate, in bytes per second, no remaining time is shown. */
 const STALLED = 1000;
 
-/** The rate of a download, and how long it still takes. */
 function Rate({
   bytes: received,
   atMs,

@@ -17,7 +17,6 @@ import { stagesOf } from './stages.ts';
 
 type Model = ItemOf<'listServedModels'>;
 
-/** The details of a model. Operators see where it comes from too. */
 export function ModelDetails({ model, isOperator }: { model: Model; isOperator: boolean }) {
   return <DetailList details={[...detailsOf(model), ...(isOperator ? originOf(model) : [])]} />;
 }

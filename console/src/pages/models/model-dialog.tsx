@@ -35,7 +35,6 @@ interface ModelDialogProps {
   onClose: () => void;
 }
 
-/** A drawer with one model: its details, what was measured, and for operators the actions on it. */
 export default function ModelDialog({ model, models, atMs, onClose }: ModelDialogProps) {
   const { user } = useSession();
   const scope = useServiceScope();
@@ -80,7 +79,6 @@ function ModelOutput({ id }: { id: string }) {
   return replica && <EngineOutput replica={replica} />;
 }
 
-/** Changes the price and the context length of a model, and whether it stays in memory. */
 function EditModel({ model, onClose }: { model: Model; onClose: () => void }) {
   return (
     <EditDialog

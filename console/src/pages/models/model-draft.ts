@@ -12,7 +12,6 @@ export type Dialect = NewServer['dialect'];
 
 export type PriceName = keyof Model['pricing'];
 
-/** The input of the fields for price and context, as text. */
 export interface OfferDraft extends Record<PriceName, string> {
   /** USD per million tokens. Empty: free. */
   prompt: string;
@@ -25,7 +24,6 @@ export interface OfferDraft extends Record<PriceName, string> {
 
 export const NEW_OFFER: OfferDraft = { prompt: '', completion: '', input_cache_read: '', context: '' };
 
-/** Returns the initial input for an existing model. */
 export function offerDraftOf({
   pricing,
   context_tokens: context,
@@ -39,7 +37,6 @@ export function offerDraftOf({
   };
 }
 
-/** The input of the fields for a server, as text. */
 export interface ServerDraft {
   url: string;
   dialect: Dialect;

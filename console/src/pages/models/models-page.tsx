@@ -30,7 +30,6 @@ type Model = ItemOf<'listServedModels'>;
 const CHANGING_MS = 1000;
 const STABLE_MS = 5000;
 
-/** All models with prices and status. Operators can change them. */
 export default function ModelsPage() {
   const { user } = useSession();
   const [query, change] = useQueryState();
@@ -103,7 +102,6 @@ const noModels = (add: ReactNode) => (
   </EmptyState>
 );
 
-/** The models whose IDs contain the search in the URL. */
 function ModelsTable({ models }: { models: readonly Model[] }) {
   const { user } = useSession();
   const [query, change] = useQueryState();

@@ -17,7 +17,6 @@ interface ChecksProps {
   isCurrent: boolean;
 }
 
-/** Checks of the service, with how to fix what they found. */
 export function Checks({ title, hint, checks, isCurrent }: ChecksProps) {
   return (
     <Card flush title={title} {...(hint !== undefined && { hint })}>

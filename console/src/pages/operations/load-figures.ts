@@ -2,7 +2,6 @@ import type { ResponseOf } from '../../api/client.ts';
 
 type Second = ResponseOf<'readLoad'>['seconds'][number];
 
-/** Aggregates of the last seconds. */
 interface Recent {
   requestsPerSecond: number;
   tokensPerSecond: number;

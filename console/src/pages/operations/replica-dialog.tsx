@@ -151,12 +151,10 @@ function prefillText(prefill: NonNullable<Replica['prefill']>): string {
   return `${whole(done)} of ${whole(all)} tokens${leftMs === null ? '' : `, ${wait(leftMs)} left`}`;
 }
 
-/** Returns how many conversations were loaded, and how long one took on average. */
 function loadsText({ loads, load_ms: ms }: NonNullable<Replica['conversations']>): string {
   return loads === 0 ? '0' : `${whole(loads)} (${duration(ms / loads)} each)`;
 }
 
-/** Progress of a replica that is not ready, or the reason why it is down. */
 function Readiness({ replica }: { replica: Replica }) {
   const { state, reason, retry_in_ms: retry } = replica;
   switch (state) {

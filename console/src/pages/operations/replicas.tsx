@@ -31,7 +31,6 @@ function cacheCounts({ prompt_tokens: prompt, cached_tokens: cached }: Replica):
 
 const EVERY_MS = 2000;
 
-/** Live status and load of every replica. */
 export function Replicas() {
   const replicas = useRead('listEngines', undefined, { everyMs: EVERY_MS });
   const [query, change] = useQueryState();

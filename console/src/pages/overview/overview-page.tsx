@@ -124,7 +124,6 @@ interface LinkedFigureProps<Data> {
   text: (data: Data) => string;
 }
 
-/** A number that opens what it counts. */
 function LinkedFigure<Data>({ label, note, to, query: { data, error }, text }: LinkedFigureProps<Data>) {
   const shown = data === undefined ? '—' : text(data);
   const value =
@@ -138,7 +137,6 @@ function LinkedFigure<Data>({ label, note, to, query: { data, error }, text }: L
   return <Figure label={label} value={value} note={note} />;
 }
 
-/** What costs the most, is the slowest, and fails the most. */
 function Rankings({ reads }: { reads: OverviewReads }) {
   const { byKey, byModel, failed, refusals, refusedPath } = reads;
   const spent = (byKey.data?.data ?? [])
@@ -203,7 +201,6 @@ interface RankingProps {
   rows: readonly { id: string; label: ReactNode; value: string; to: string }[];
 }
 
-/** The first rows of a ranking, each with a link to its requests or its usage. */
 function Ranking({ title, hint, query, rows }: RankingProps) {
   return (
     <Card flush title={title} hint={hint}>

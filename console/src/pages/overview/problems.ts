@@ -13,7 +13,6 @@ export interface Problem {
   to: string;
 }
 
-/** Failed requests with the same error code. */
 export interface Cause {
   code: string;
   count: number;
@@ -27,7 +26,6 @@ type Key = ItemOf<'listKeys'>;
 /** What the problems of an account or, for operators, of the service follow from. */
 export interface Findings {
   nowMs: number;
-  /** Returns the path of the failed requests with this error code. */
   requests: (code: string) => string;
   refusedPath: string;
   models: readonly ItemOf<'listServedModels'>[];
@@ -40,9 +38,7 @@ export interface Findings {
   service: { health: ResponseOf<'readHealth'>; alerts: readonly ItemOf<'listAlerts'>[] } | null;
 }
 
-/** Share of a budget from which it is near its end. */
 const NEAR = 0.8;
-/** A key that expires within this time needs attention. */
 const EXPIRES_MS = 7 * 86_400_000;
 
 /** Alerts about what the other problems do not show. */
@@ -193,7 +189,6 @@ export interface Hour {
   refused: number;
 }
 
-/** Number of hours that are shown, with the current one. */
 export const HOURS = 24;
 const HOUR_MS = 3_600_000;
 

@@ -7,7 +7,6 @@ import { HOURS } from './problems.ts';
 /** Refetch interval of the page, in milliseconds. */
 const EVERY_MS = 15_000;
 
-/** Number of failed requests that are grouped by cause, the latest ones. */
 export const MAX_FAILED = 200;
 
 /** Reads all that the page shows, and returns it with the paths of its links. `accountId`: whose limits are shown. */
@@ -44,7 +43,6 @@ export function useOverview(scope: Scope, accountId: string | null) {
     ),
     health: useRead('readHealth', undefined, { ...options, enabled: scope.all }),
     alerts: useRead('listAlerts', undefined, { ...options, enabled: scope.all }),
-    /** The paths of pages with the same accounts. */
     usage: (filters: Record<string, string> = days) =>
       `/usage?${new URLSearchParams({ ...links, ...filters })}`,
     requests: (filters: Partial<Filters>) => requestsPath({ from: since, ...filters }, links),

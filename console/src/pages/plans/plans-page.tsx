@@ -13,7 +13,6 @@ import { limitLabel, limitsSet, limitText } from '../../format/limits.ts';
 import { counted, percent, whole } from '../../format/number.ts';
 import { accountsOf, byAccount, type AccountOfPlan, type Plan } from './closeness.ts';
 
-/** The configured plans, and who uses them. */
 export default function PlansPage() {
   const plans = useRead('listPlans', undefined);
   return (
@@ -50,7 +49,6 @@ function NoPlans() {
 
 type Users = QueryState<ReadonlyMap<string, readonly AccountOfPlan[]>>;
 
-/** Loads who uses the plans, and how close they are to their limits. */
 function useUsers(plans: readonly Plan[]): Users {
   const today = useToday();
   const accounts = useAll('listAccounts', undefined);
@@ -153,7 +151,6 @@ function planColumns(users: Users): Column<Plan>[] {
   ];
 }
 
-/** The account that is closest to a limit, and how close. */
 function Closest({ account: user }: { account: AccountOfPlan | undefined }) {
   if (user === undefined || user.closest === null) return <span className="text-ink-3">—</span>;
   const { limit, share } = user.closest;
@@ -174,7 +171,6 @@ function Closest({ account: user }: { account: AccountOfPlan | undefined }) {
   );
 }
 
-/** Returns the limits of a plan as texts, and then those for individual models. */
 function limitsOf({ limits }: Plan): string[] {
   if (limits === null) return ['Not in the configuration'];
   const { models = {}, ...all } = limits;

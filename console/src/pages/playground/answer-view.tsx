@@ -105,7 +105,6 @@ export function AnswerView({ turn, answer, showsSource, calls }: AnswerViewProps
   );
 }
 
-/** A text as it was received. */
 export function Source({ text }: { text: string }) {
   return <div className="break-words whitespace-pre-wrap">{text}</div>;
 }
@@ -143,7 +142,6 @@ export function ToolCall({ call, isLive = false, children }: ToolCallProps) {
   );
 }
 
-/** An error with a retry button and, for invalid parameters, a reset button. */
 function Fault({ fault, onRetry }: { fault: FaultData; onRetry: () => void }) {
   const playground = usePlayground();
   const isRunning = useIsRunning();
@@ -224,7 +222,6 @@ function Numbers({ answer }: { answer: Answer }) {
   );
 }
 
-/** Returns the finish reason, error code, or "stopped by you". */
 function endOf({ choices, chosen, stopped, fault }: Answer): string {
   if (stopped) return 'stopped by you';
   if (fault !== null) return fault.code;

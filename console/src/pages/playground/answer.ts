@@ -2,7 +2,6 @@ import type { ApiError } from '../../api/client.ts';
 import type { GenerateEvent, TokenLogprob, Usage } from '../../api/generate.ts';
 import { isObject, readJson } from '../../format/json.ts';
 
-/** An error that prevented or interrupted a response. */
 export interface Fault {
   message: string;
   code: string;
@@ -12,7 +11,6 @@ export interface Fault {
   retryAtMs: number | null;
 }
 
-/** A response, complete or in progress, with its timing, usage and cost. */
 export interface Answer {
   model: string;
   choices: readonly Choice[];
@@ -112,7 +110,6 @@ export function speedOf({ usage, ttftMs, totalMs }: Answer): number | null {
   return ((usage.completionTokens - 1) * 1000) / (totalMs - ttftMs);
 }
 
-/** Explains why a response has neither text nor calls. */
 export function emptyText({ choices, chosen, stopped }: Answer): string {
   const { reasoning = '', finish = null } = choices[chosen] ?? {};
   if (stopped) return `Stopped ${reasoning === '' ? 'before the first token' : 'during the reasoning'}.`;

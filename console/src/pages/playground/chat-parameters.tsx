@@ -16,7 +16,6 @@ const REASONING_PARAMETERS: readonly string[] = ['reasoning_effort', BUDGET.name
 /** API names of the parameters that only chats have. */
 export const CHAT_PARAMETERS: readonly string[] = [...TOOL_PARAMETERS, ...REASONING_PARAMETERS];
 
-/** The tools that the model may call, and how it may call them. */
 export function ToolSection() {
   const { settings, errors, set } = useSettings();
   const { tools, toolChoice, parallelToolCalls } = settings;
@@ -66,7 +65,6 @@ export function ToolSection() {
   );
 }
 
-/** Buttons that fill in an example, or format and clear the input. */
 function EditorButtons({ text, onChange }: { text: string; onChange: (text: string) => void }) {
   if (text === '') {
     return (
@@ -107,7 +105,6 @@ function choicesOf(names: readonly string[], chosen: ToolChoice): Choice<ToolCho
   ];
 }
 
-/** How long the model reasons, and other variables of its chat template. */
 export function ReasoningSection() {
   const { settings, errors, set } = useSettings();
   const { reasoningEffort, templateVariables } = settings;

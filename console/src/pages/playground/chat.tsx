@@ -12,7 +12,6 @@ import { useIsRunning, useModels, usePlayground, usePlaygroundState, useSelected
 import { Turn } from './turn.tsx';
 import { TypedText } from './typed-text.tsx';
 
-/** One conversation, or several side by side. */
 export function Chat() {
   return (
     <div className="flex h-full flex-col">

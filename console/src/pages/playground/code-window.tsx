@@ -2,7 +2,6 @@ import type { ReactNode } from 'react';
 import { Dialog } from '../../components/dialog.tsx';
 import { KEY_VARIABLE } from '../../snippets/samples.ts';
 
-/** The dialog with code samples of the current request. */
 export function CodeWindow({ onClose, children }: { onClose: () => void; children: ReactNode }) {
   return (
     <Dialog

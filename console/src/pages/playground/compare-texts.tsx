@@ -28,7 +28,6 @@ interface CompareTextsProps {
   onCloseCode: () => void;
 }
 
-/** Embeds two texts, and shows how similar their meanings are. */
 export function CompareTexts({ accountId, models, isCodeOpen, onCloseCode }: CompareTextsProps) {
   const [query, changeQuery] = useQueryState();
   const [initial] = useState(() => initialModel(models));

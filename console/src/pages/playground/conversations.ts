@@ -26,7 +26,6 @@ export class Conversations {
     this.#records = records;
   }
 
-  /** Returns the conversations, the newest first. */
   async list(): Promise<StoredConversation[]> {
     return (await this.#records.all()).toSorted((a, b) => b.updatedAtMs - a.updatedAtMs);
   }
@@ -99,7 +98,6 @@ export class Conversations {
   }
 }
 
-/** Returns the name of a conversation, else the beginning of the first message of the user. */
 export function titleOf({ name, columns }: Pick<StoredConversation, 'name' | 'columns'>): string {
   if (name !== null) return name;
   const turns = columns.find((column) => column.turns.length > 0)?.turns ?? [];

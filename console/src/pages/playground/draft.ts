@@ -3,7 +3,6 @@ import { DEFAULTS, type Settings } from './settings.ts';
 
 /** The input and responses of the playground, stored in the browser. */
 export interface Draft extends Conversation {
-  /** The message being typed. */
   input: string;
   images: readonly string[];
 }
@@ -190,7 +189,6 @@ export function inputOf({ input }: Pick<Draft, 'input'>): string {
   return input.trimEnd();
 }
 
-/** Returns how many turns of a draft are missing after a change. */
 export function removedTurns(before: Draft, after: Draft): number {
   const idsOf = ({ columns }: Draft) => new Set(columns.flatMap(({ turns }) => turns.map(({ id }) => id)));
   return idsOf(before).difference(idsOf(after)).size;
@@ -246,7 +244,6 @@ export function modelsOf({ columns }: Pick<Draft, 'columns'>): string[] {
   return columns.map(({ model }) => model);
 }
 
-/** Returns whether there is a conversation to store. */
 export function hasTurns({ columns }: Pick<Draft, 'columns'>): boolean {
   return columns.some(({ turns }) => turns.length > 0);
 }

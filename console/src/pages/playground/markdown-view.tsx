@@ -157,7 +157,6 @@ function List({ start, items }: { start: number | null; items: readonly Item[] }
 
 const ALIGN = { left: 'text-left', center: 'text-center', right: 'text-right' } as const;
 
-/** A table that scrolls within the message. */
 function Table({ align, header, rows }: Extract<Block, { kind: 'table' }>) {
   const alignOf = (column: number) => ALIGN[align[column] ?? 'left'];
   return (

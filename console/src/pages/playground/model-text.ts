@@ -4,7 +4,6 @@ import { money } from '../../format/money.ts';
 import { bytes, percent, whole } from '../../format/number.ts';
 import { wait } from '../../format/time.ts';
 
-/** A configured model, ready or not. */
 export type Model = ItemOf<'listServedModels'>;
 
 /** Returns the state of a model, such as `Ready` or `Loading, 43%`. */
@@ -26,7 +25,6 @@ export function stateOf({ state, fraction, received_bytes, total_bytes, retry_in
   }
 }
 
-/** Returns the state, context length and prices of a model on one line. */
 export function summaryOf(model: Model): string {
   const { context_length: context } = model;
   const { prompt, input_cache_read: cached, completion } = model.pricing;

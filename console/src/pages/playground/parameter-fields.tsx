@@ -9,7 +9,6 @@ import { recommendedOf } from './request.ts';
 import { boundsOf, type NumberParameter, type Settings } from './settings.ts';
 import { useModels, usePlayground, usePlaygroundState, useSelectedModels } from './state.tsx';
 
-/** Returns the settings, their validation errors, and a function that changes settings. */
 export function useSettings() {
   const playground = usePlayground();
   const settings = usePlaygroundState(({ draft }) => draft.settings);
@@ -122,7 +121,6 @@ interface SliderProps {
   onSlide: (value: string) => void;
 }
 
-/** A slider labeled with its bounds and its default. */
 function Slider({ parameter, step, value, unset, onSlide }: SliderProps) {
   const { label, min, max, aboveMin } = parameter;
   return (

@@ -44,7 +44,6 @@ export function ParametersPanel() {
 
 const PresetsDialog = lazy(async () => ({ default: (await import('./stored-lists.tsx')).PresetsDialog }));
 
-/** Opens the presets: saves the current parameters, and applies, renames and deletes saved ones. */
 function PresetsButton() {
   const [open, setOpen] = useState(false);
   return (
@@ -131,7 +130,6 @@ function Group({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-/** The response format: text, a JSON object, or JSON with a schema. */
 function FormatFields() {
   const { settings, errors, set } = useSettings();
   const { format, schema, schemaName } = settings;

@@ -156,7 +156,6 @@ const ENDPOINTS = [
 ] as const;
 
 interface ToolbarProps {
-  /** The page compares texts. */
   compares: boolean;
   isPanelOpen: boolean;
   onParameters: () => void;

@@ -2,7 +2,6 @@ import { compareTexts } from '../../format/locale.ts';
 import type { UserRecords } from '../../state/user-records.ts';
 import { DEFAULTS, type Settings } from './settings.ts';
 
-/** Parameters that are saved under a name. */
 export interface Preset {
   name: string;
   /** System prompt; empty: none. */
