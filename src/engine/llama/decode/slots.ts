@@ -1,3 +1,4 @@
+import type { Checkpoint } from '../native/context.ts';
 import { MIN_TOKENS, type StoredMatch } from '../conversations/conversation-store.ts';
 import type { CacheScope, JobChoice } from './job.ts';
 import { commonPrefix } from '../conversations/common-prefix.ts';
@@ -27,6 +28,10 @@ export class Slot {
   scheduled = 0;
   /** Length of the draft that follows `tokens[filled - 1]` in `tokens` and in the current batch. */
   drafted = 0;
+  /** The latest checkpoints of the sequence, in ascending order. Only of a model whose sequences cannot be trimmed. */
+  checkpoints: Checkpoint[] = [];
+  /** Numbers of tokens at which the prompt gets a checkpoint, in ascending order. */
+  stops: number[] = [];
   /** Logit index in the current batch; -1 if the batch computes no logits for this slot. A draft has the next ones. */
   logitIndex = -1;
 
@@ -39,6 +44,11 @@ export class Slot {
     return this.filled - this.computed;
   }
 
+  /** Number of pending tokens until the next checkpoint. */
+  get untilStop(): number {
+    return (this.stops[0] ?? this.filled) - this.computed;
+  }
+
   /** The tokens in the KV cache. A view, which changes with the slot. */
   get computedTokens(): Uint32Array {
     return this.tokens.subarray(0, this.computed);
@@ -49,12 +59,20 @@ export class Slot {
     this.tokens.set(choice.prompt);
     this.computed = keep;
     if (keep === 0) this.minKeep = 0;
+    this.dropCheckpoints(keep);
+    this.stops = [];
     this.filled = choice.prompt.length;
     this.prompted = choice.prompt.length;
     this.scope = choice.job.scope;
     this.choice = choice;
     this.samplingMs = 0;
     this.useNumber = now;
+  }
+
+  /** Drops the checkpoints of more than `keep` tokens. */
+  dropCheckpoints(keep = 0): void {
+    for (const { tokens, native } of this.checkpoints) if (tokens > keep) native.dispose();
+    this.checkpoints = this.checkpoints.filter(({ tokens }) => tokens <= keep);
   }
 
   append(token: number): void {
@@ -77,6 +95,7 @@ export class Slot {
     this.filled = 0;
     this.prompted = 0;
     this.minKeep = 0;
+    this.dropCheckpoints();
     this.scope = null;
     this.useNumber = 0;
   }
@@ -107,7 +126,7 @@ const COPIED_PER_COMPUTED = 1024;
  * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
  * match, or if the slot would lose its conversation, copies the match to the least recently used slot instead. Does not
  * copy, or wait for, a match that is computed faster than a slot is copied. Without a match, uses the least recently used
- * slot. Without `canTrim`, a slot matches only as a whole. `findStored` returns a stored conversation that is longer than
+ * slot. Without `canTrim`, a slot matches only as a whole or up to a checkpoint of its own. `findStored` returns a stored conversation that is longer than
  * a match of `cachedTokens` by more than `margin`.
  */
 export function choosePlacement(
@@ -128,7 +147,8 @@ export function choosePlacement(
     if (slot.scope !== scope) continue;
     const common = commonPrefix(slot.tokens, slot.filled, prompt);
     const length = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);
-    if (better(length, slot, bestMatch)) bestMatch = { slot, length };
+    // A slot that generates is copied and trimmed.
+    if ((canTrim || slot.choice === null) && better(length, slot, bestMatch)) bestMatch = { slot, length };
     if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length };
     if (canTrim && slot.choice !== null && common >= slot.minKeep && common > (computing?.length ?? 0))
       computing = { slot, length: common };
@@ -148,11 +168,15 @@ export function choosePlacement(
   if (
     idleMatch !== null &&
     idleMatch.length + minLength >= best &&
-    !(idleMatch.slot !== oldest && losesConversation(idleMatch.slot, idleMatch.length))
+    !(
+      idleMatch.slot !== oldest &&
+      // Checkpoints are not copied.
+      (canTrim || idleMatch.length === idleMatch.slot.computed) &&
+      losesConversation(idleMatch.slot, idleMatch.length)
+    )
   )
     return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, from: null };
-  if (best <= minCopied || (!canTrim && bestMatch.slot !== idleMatch?.slot))
-    return { kind: 'assign', slot: oldest, keep: own, from: null };
+  if (best <= minCopied) return { kind: 'assign', slot: oldest, keep: own, from: null };
   return { kind: 'assign', slot: oldest, keep: best, from: bestMatch.slot };
 }
 
@@ -169,10 +193,11 @@ function better(length: number, slot: Slot, than: Match | null): boolean {
 
 /**
  * Returns how many of the first `length` tokens of a slot can be used: at least its `minKeep` or none and, without
- * `canTrim`, all of its tokens or none.
+ * `canTrim`, all of its tokens, those of a checkpoint, or none.
  */
 export function usable(slot: Slot, length: number, canTrim: boolean): number {
-  return length >= (canTrim ? slot.minKeep : slot.computed) ? length : 0;
+  if (length >= (canTrim ? slot.minKeep : slot.computed)) return length;
+  return canTrim ? 0 : (slot.checkpoints.findLast(({ tokens }) => tokens <= length)?.tokens ?? 0);
 }
 
 /**
