@@ -7,11 +7,12 @@ import {
   changesOf,
   ACTION_LABELS,
   actionLabel,
-  foldPlaygroundKeys,
+  foldKindOf,
   groupText,
   partsOf,
   standaloneLabel,
 } from '../../console/src/audit/audit-texts.ts';
+import { fold } from '../../console/src/components/fold.ts';
 import { checksOf } from '../../console/src/health/health-checks.ts';
 import { recent, smooth } from '../../console/src/pages/operations/load-figures.ts';
 import type { AuditAction } from '../../src/accounts/audit.ts';
@@ -48,13 +49,13 @@ describe('audit log texts', () => {
       at('4', 'key.create', 'playground'),
     ];
     const ids = (expanded: string[]) =>
-      foldPlaygroundKeys(entries, (id) => expanded.includes(id)).map(
+      fold(entries, foldKindOf, (group) => group.some(({ id }) => expanded.includes(id))).map(
         ({ entry: { id }, group }) => `${id}${group === null ? '' : ` +${group.length - 1}`}`,
       );
     assert.deepEqual(ids([]), ['9 +2', '6', '5', '4']);
     assert.deepEqual(ids(['9', '6']), ['9 +2', '9', '8', '7', '6', '5', '4']);
     assert.deepEqual(
-      foldPlaygroundKeys([], () => true),
+      fold([], foldKindOf, () => true),
       [],
     );
     assert.equal(groupText(entries.slice(0, 3)), 'Created 2 and revoked 1 playground key');

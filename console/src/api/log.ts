@@ -13,12 +13,15 @@ const LIVE_MS = 2000;
 
 /**
  * Loads the request log page by page, newest first, with enough rows to fill the window, if there are that many.
- * `refresh()` reloads the newest page, as does a timer while the log is `live`.
+ * `refresh()` reloads the newest page, as does a timer while the log is `live`. Without `enabled`, it loads nothing.
  */
-export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, live: boolean) {
+export function useLog(
+  query: NonNullable<Arguments<'listRequests'>['query']>,
+  { live, enabled }: { live: boolean; enabled: boolean },
+) {
   const given = { query: { ...query, limit: PAGE } };
   const client = useQueryClient();
-  const list = useList('listRequests', given, { still: true, keep: true });
+  const list = useList('listRequests', given, { still: true, keep: enabled, enabled });
   const newest = useRead('listRequests', given, {
     enabled: live && list.data !== undefined,
     // Not cached: an older first page would remove newer rows.
