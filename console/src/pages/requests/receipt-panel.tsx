@@ -95,7 +95,7 @@ function Pane({ id, title, tools, onClose, children }: PaneProps) {
   }, []);
   // The open row is that of the ID.
   // oxlint-disable-next-line react/exhaustive-effect-dependencies
-  useEffect(() => document.querySelector(OPEN_ROW)?.scrollIntoView({ block: 'nearest' }), [id]);
+  useEffect(() => void document.querySelector(OPEN_ROW)?.scrollIntoView({ block: 'nearest' }), [id]);
   return (
     <section
       ref={pane}

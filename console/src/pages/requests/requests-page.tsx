@@ -31,7 +31,7 @@ import { NoRequests } from '../../requests/no-requests.tsx';
 import type { Request } from '../../requests/outcome.tsx';
 import { useHrefWithAccount, useScope, type Scope } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
-import { Histogram, useBars, type Bars } from './histogram.tsx';
+import { barsNote, Histogram, useBars, type Bars } from './histogram.tsx';
 import { ReceiptPanel } from './receipt-panel.tsx';
 import { timelineColumns } from './timeline-columns.tsx';
 import { countOf, errorOf, isRefusedId, timelineOf, type Entry } from './timeline.ts';
@@ -231,7 +231,8 @@ function Timeline({ scope, filters, live, openId }: TimelineProps) {
       <Toolbar scope={scope} filters={filters} bars={bars} />
       <div className="flex items-start gap-4">
         <Card flush className="flex-1">
-          <div className="border-b border-line px-4 py-1 sm:px-5">
+          <div className="flex flex-wrap items-center justify-between gap-x-4 border-b border-line px-4 py-1 text-xs text-ink-3 sm:px-5">
+            {barsNote(bars)}
             <UpdatedAt
               atMs={isLogged ? log.updatedAt : refusals.dataUpdatedAt}
               busy={log.isRefreshing || refusals.isFetching}
@@ -247,7 +248,7 @@ function Timeline({ scope, filters, live, openId }: TimelineProps) {
               }
             />
           </div>
-          <Histogram bars={bars} filters={filters} />
+          <Histogram bars={bars} />
           <Loaded query={read} loading={loading}>
             {() =>
               entries.length === 0 && log.isFetching ? (

@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
 import { Status } from '../../components/badge.tsx';
+import { CodeText } from '../../components/code-text.tsx';
 import { FoldButton } from '../../components/fold-button.tsx';
 import type { FoldRow } from '../../components/fold.ts';
 import { Link } from '../../components/link.tsx';
@@ -92,7 +93,7 @@ function ModelCell({ entry }: { entry: Entry }) {
     <>
       {entry.request === null ? (
         <span className="block truncate" title={entry.refusal.message}>
-          {entry.refusal.message}
+          <CodeText text={entry.refusal.message} />
         </span>
       ) : (
         <ModelName id={entry.request.model} />
@@ -222,8 +223,7 @@ export function timelineColumns(entries: readonly Entry[], options: TimelineOpti
       cell: ({ entry }) => <span className="block max-w-36 truncate">{accountOf(entry)}</span>,
     });
   }
-  const hasRoom = ({ name, from }: Column<TimelineRow>) => from !== 'xl' && name !== 'duration';
-  return options.isNarrow
-    ? columns.map((column) => (hasRoom(column) ? column : { ...column, from: 'chosen' as const }))
-    : columns;
+  if (!options.isNarrow) return columns;
+  const hasRoom = ({ from }: Column<TimelineRow>) => from === undefined || from === 'md';
+  return columns.map((column) => (hasRoom(column) ? column : { ...column, from: 'chosen' }));
 }
