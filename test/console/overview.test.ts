@@ -61,7 +61,8 @@ describe('the overview', WITH_BROWSER, () => {
     await page.getByRole('link', { name: 'Errors: 0' }).waitFor();
     await open(page, { path: '/usage' });
     await page.getByRole('link', { name: '1 request refused in the last 7 days' }).click();
-    await page.getByRole('table', { name: 'Refused requests' }).getByText('model_not_found').waitFor();
+    await page.waitForURL(/status=refused/);
+    await page.getByRole('table', { name: 'Requests' }).getByText('model_not_found').waitFor();
     await open(page, { path: '/' });
     assert.equal(await page.getByText('Get started').count(), 0);
     await page.getByRole('link', { name: /: 1 completed/ }).click();

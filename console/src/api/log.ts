@@ -22,8 +22,11 @@ export function useLog(
   const given = { query: { ...query, limit: PAGE } };
   const client = useQueryClient();
   const list = useList('listRequests', given, { still: true, keep: enabled, enabled });
+  // The log may be in the cache even if it is not enabled.
+  const data = enabled ? list.data : undefined;
+  const hasMore = enabled && list.hasMore;
   const newest = useRead('listRequests', given, {
-    enabled: live && list.data !== undefined,
+    enabled: live && data !== undefined,
     // Not cached: an older first page would remove newer rows.
     still: true,
     ...(live && { everyMs: LIVE_MS }),
@@ -40,7 +43,7 @@ export function useLog(
     );
     // Also a page without changes is a newer one.
   }, [client, key, page, readAt]);
-  const { data, hasMore, isFetching, moreError, more } = list;
+  const { isFetching, moreError, more } = list;
   const reads = useRef({ of: '', count: 0 });
   const count = data?.length ?? MIN_ROWS;
   useEffect(() => {
@@ -52,6 +55,8 @@ export function useLog(
   });
   return {
     ...list,
+    data,
+    hasMore,
     isRefreshing: newest.isFetching,
     /** Why the newest page could not be loaded; null: it was. */
     refreshError: newest.error,
