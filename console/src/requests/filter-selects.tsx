@@ -110,10 +110,10 @@ const CODES = [
   'shutting_down',
 ];
 
-interface StatusFilterProps extends Pick<FilterProps, 'value' | 'onChange'> {
+type StatusFilterProps = Pick<FilterProps, 'value' | 'onChange'> & {
   /** The requests of each status, as far as they are known. */
   counts?: Readonly<Record<string, number>> | undefined;
-}
+};
 
 /** Selects a status or error code, or all. */
 export function StatusFilter({ value, onChange, counts = {} }: StatusFilterProps) {
@@ -124,10 +124,9 @@ export function StatusFilter({ value, onChange, counts = {} }: StatusFilterProps
       any="Any status"
       {...{ value, onChange }}
       choices={[
-        ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({
+        ...Object.entries(STATUSES).map(([status, { query: _, ...texts }]) => ({
           value: status,
-          label,
-          hint,
+          ...texts,
           count: counts[status],
         })),
         ...[...CODES, ...known].map((code) => ({ value: code, label: code })),

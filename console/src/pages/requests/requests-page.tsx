@@ -101,21 +101,15 @@ function useMove(
   };
 }
 
-/** Returns a function that builds receipt paths, which keep the filters of the list but not the search. */
-function useReceiptPath(): (id: string) => string {
-  const [query] = useQueryState();
-  return (id) => {
-    const kept = new URLSearchParams(query);
-    kept.delete('find');
-    return kept.size > 0 ? `/requests/${id}?${kept}` : `/requests/${id}`;
-  };
-}
-
 /** Returns how links open the details of an entry. They replace those that are open (`isOpen`) in the history. */
 function useOpen(isOpen: boolean) {
   const [, navigate] = useLocation();
+  const [query] = useQueryState();
   const href = useHrefWithAccount();
-  const pathOf = useReceiptPath();
+  // Keeps the filters of the list, but not the search.
+  const kept = new URLSearchParams(query);
+  kept.delete('find');
+  const pathOf = (id: string) => (kept.size > 0 ? `/requests/${id}?${kept}` : `/requests/${id}`);
   const history = isOpen
     ? { state: window.history.state as object, replace: true }
     : { state: FROM_LIST, replace: false };
@@ -139,26 +133,18 @@ function Toolbar({ scope, filters, bars }: ToolbarProps) {
   const [query, change] = useQueryState();
   // The result of a search is not filtered, so a filter ends the search.
   const filter: typeof change = (changes) => change({ ...changes, find: null });
+  const select = (name: 'status' | 'model' | 'key') => ({
+    scope,
+    value: filters[name],
+    onChange: (value: string | null) => filter({ [name]: value }),
+    counted: bars?.counted,
+  });
   return (
     <div className="mb-4 flex flex-wrap items-center gap-2">
       <TimeFilter value={filters} onChange={({ range, from, to }) => filter({ range, from, to })} />
-      <StatusFilter
-        value={filters.status}
-        onChange={(status) => filter({ status })}
-        counts={bars?.statuses}
-      />
-      <ModelFilter
-        scope={scope}
-        value={filters.model}
-        onChange={(model) => filter({ model })}
-        counted={bars?.counted}
-      />
-      <KeyFilter
-        scope={scope}
-        value={filters.key}
-        onChange={(key) => filter({ key })}
-        counted={bars?.counted}
-      />
+      <StatusFilter {...select('status')} counts={bars?.statuses} />
+      <ModelFilter {...select('model')} />
+      <KeyFilter {...select('key')} />
       <MoreFilters scope={scope} filters={filters} onChange={filter} />
       {isNarrowed(filters) && <ClearButton />}
       <div className="flex w-full items-center gap-2 sm:ml-auto sm:w-auto">

@@ -1,4 +1,3 @@
-import type { ReactNode } from 'react';
 import { Status } from '../../components/badge.tsx';
 import { CodeText } from '../../components/code-text.tsx';
 import { FoldButton } from '../../components/fold-button.tsx';
@@ -103,13 +102,9 @@ function ModelCell({ entry }: { entry: Entry }) {
   );
 }
 
-interface StatusCellProps {
-  row: TimelineRow;
-  /** Formats the cost of a request. */
-  cost: (request: Request) => string;
-}
+type WriteCost = (request: Request) => string;
 
-function StatusCell({ row: { entry, group }, cost }: StatusCellProps) {
+function StatusCell({ row: { entry, group }, cost }: { row: TimelineRow; cost: WriteCost }) {
   return (
     <>
       <span className="block w-30 truncate sm:w-40" title={statusOf(entry)}>
@@ -138,16 +133,12 @@ function StatusCell({ row: { entry, group }, cost }: StatusCellProps) {
 /** The columns of the timeline. On narrow windows, the first columns also show the most important hidden values. */
 export function timelineColumns(entries: readonly Entry[], options: TimelineOptions): Column<TimelineRow>[] {
   const amount = moneyColumn(entries.flatMap(({ request }) => request?.cost_usd ?? []));
-  const cost = ({ state, cost_usd }: Request): string => (state === 'open' ? '—' : amount(cost_usd));
+  const cost: WriteCost = ({ state, cost_usd }) => (state === 'open' ? '—' : amount(cost_usd));
   /** A column about single requests. */
-  const ofRequest = ({
-    value,
-    cell,
-    ...column
-  }: Omit<Column<Request>, 'value'> & Required<Pick<Column<Request>, 'value'>>): Column<TimelineRow> => ({
+  const ofRequest = ({ value, cell, ...column }: Column<Request>): Column<TimelineRow> => ({
     ...column,
-    value: ({ entry: { request } }) => request && value(request),
-    cell: ({ entry: { request }, group }): ReactNode =>
+    value: ({ entry: { request } }) => (request && value?.(request)) ?? null,
+    cell: ({ entry: { request }, group }) =>
       request === null || group !== null ? <span className="text-ink-3">—</span> : cell(request),
   });
   const columns: Column<TimelineRow>[] = [

@@ -1,5 +1,6 @@
 import type { ItemOf } from '../../api/client.ts';
-import type { Request } from '../../requests/outcome.tsx';
+
+type Request = ItemOf<'listRequests'>;
 
 /** Requests of an hour that were refused with the same key and error. */
 export type Refusal = ItemOf<'listRefusals'>;
