@@ -124,9 +124,10 @@ export function StatusFilter({ value, onChange, counts = {} }: StatusFilterProps
       any="Any status"
       {...{ value, onChange }}
       choices={[
-        ...Object.entries(STATUSES).map(([status, { query: _, ...texts }]) => ({
+        ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({
           value: status,
-          ...texts,
+          label,
+          hint,
           count: counts[status],
         })),
         ...[...CODES, ...known].map((code) => ({ value: code, label: code })),

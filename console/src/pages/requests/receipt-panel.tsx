@@ -95,7 +95,7 @@ function Pane({ id, title, tools, onClose, children }: PaneProps) {
   }, []);
   // The open row is that of the ID.
   // oxlint-disable-next-line react/exhaustive-effect-dependencies
-  useEffect(() => void document.querySelector(OPEN_ROW)?.scrollIntoView({ block: 'nearest' }), [id]);
+  useEffect(() => scrollToOpenRow(), [id]);
   return (
     <section
       ref={pane}
@@ -118,8 +118,9 @@ function Pane({ id, title, tools, onClose, children }: PaneProps) {
   );
 }
 
-/** The open row of the list. */
-const OPEN_ROW = 'tr[aria-current]';
+function scrollToOpenRow(): void {
+  document.querySelector('tr[aria-current]')?.scrollIntoView({ block: 'nearest' });
+}
 
 /** Lets J and K, and in a receipt the right and left arrow keys, move in the list, and Escape close the pane. */
 function useMoveKeys({ isBeside, id, onPrevious, onNext, onClose }: ReceiptPanelProps): void {
