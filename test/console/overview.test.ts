@@ -67,7 +67,8 @@ describe('the overview', WITH_BROWSER, () => {
     assert.equal(await page.getByText('Get started').count(), 0);
     await page.getByRole('link', { name: /: 1 completed/ }).click();
     await page.waitForURL(/\/requests\?.*from=.*&to=/);
-    await page.getByRole('row', { name: /Completed/ }).waitFor();
+    const requests = page.getByRole('table', { name: 'Requests', exact: true });
+    await requests.getByRole('row', { name: /Completed/ }).waitFor();
     await page.goBack();
     await attention(page).getByRole('link', { name: 'View key' }).click();
     await page.getByRole('dialog', { name: 'production' }).waitFor();

@@ -264,7 +264,12 @@ async function dialogOfFirstRow(page: Page): Promise<void> {
 
 /** A pane on wide windows, else a dialog. */
 async function openReceipt(page: Page): Promise<void> {
-  await page.getByRole('table', { name: 'Requests' }).getByRole('link').first().click();
+  await page
+    .getByRole('table', { name: 'Requests', exact: true })
+    .getByRole('row', { name: /Completed/ })
+    .first()
+    .getByRole('link')
+    .click();
   await page.getByRole('heading', { name: 'Request', exact: true }).waitFor();
 }
 

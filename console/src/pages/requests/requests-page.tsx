@@ -217,7 +217,7 @@ function Timeline({ scope, filters, live, openId }: TimelineProps) {
       <Toolbar scope={scope} filters={filters} bars={bars} />
       <div className="flex items-start gap-4">
         <Card flush className="flex-1">
-          <div className="flex flex-wrap items-center justify-between gap-x-4 border-b border-line px-4 py-1 text-xs text-ink-3 sm:px-5">
+          <div className="flex flex-wrap items-center justify-between gap-x-4 border-b border-line px-4 py-1.5 text-xs text-ink-3 sm:px-5">
             {barsNote(bars)}
             <UpdatedAt
               atMs={isLogged ? log.updatedAt : refusals.dataUpdatedAt}
