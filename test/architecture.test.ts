@@ -307,6 +307,7 @@ test('the contract of the management API depends neither on Node nor on other pa
   }
   const dependencies = [...reached].filter((file) => !file.startsWith('http/api/contract'));
   assert.deepEqual(dependencies.sort(), [
+    'accounts/audit-actions.ts',
     'accounts/bounds.ts',
     'accounts/ledger/cost.ts',
     'accounts/ledger/request-json.ts',

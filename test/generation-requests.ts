@@ -26,5 +26,6 @@ export const NO_TOOLS = {
   toolChoice: { type: 'auto' },
   parallelToolCalls: true,
   reasoningEffort: null,
+  reasoningBudget: null,
   templateVariables: {},
 } as const;

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { treatmentOf } from '../src/alerts/types.ts';
+import { treatmentOf } from '../src/core/alert-types.ts';
 import { openBackup } from '../src/database/backup.ts';
 import type { Database } from '../src/database/database.ts';
 import { startWebhookReceiver, type WebhookReceiver } from '../test/support/webhook-receiver.ts';

@@ -13,6 +13,7 @@ import {
   ScrollText,
   SquareTerminal,
   Users,
+  Wallet,
   type LucideIcon,
 } from 'lucide-react';
 import { lazy, type ComponentType } from 'react';
@@ -74,6 +75,7 @@ const GROUPS: readonly PageGroup[] = [
     access: 'signed-in',
     pages: [
       listed('/usage', 'Usage', ChartColumn, () => import('./pages/usage/usage-page.tsx')),
+      listed('/spend', 'Spend', Wallet, () => import('./pages/spend/spend-page.tsx')),
       // The same route with and without a request ID, so that the list stays mounted behind the receipt.
       listed('/requests/:id?', 'Requests', ListTree, () => import('./pages/requests/requests-page.tsx')),
       listed('/members', 'Members', Users, () => import('./pages/members/members-page.tsx')),

@@ -4,7 +4,8 @@ import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
 import { DEFAULT_ACCOUNT_ID, type AccountStatus, type Schema, type Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
-import { appendAudit, type Actor, type AuditAction } from './audit.ts';
+import type { AuditAction } from './audit-actions.ts';
+import { appendAudit, type Actor } from './audit.ts';
 import { checkedName } from './bounds.ts';
 import { readLargePage, type Page, type PageQuery } from './page.ts';
 import { limitsText, readLimits, type Plan, type Plans } from './plans.ts';
@@ -84,7 +85,7 @@ export async function listAccounts(database: Database, page: PageQuery = {}): Pr
 }
 
 /** A plan and the number of its accounts. */
-export interface PlanUsage {
+export interface ListedPlan {
   name: string;
   isDefault: boolean;
   /** Excludes closed accounts. */
@@ -96,7 +97,7 @@ export interface PlanUsage {
 }
 
 /** Returns the configured plans in order, then missing plans that accounts still have. */
-export async function listPlanUsage(database: Database, plans: Plans): Promise<PlanUsage[]> {
+export async function listPlans(database: Database, plans: Plans): Promise<ListedPlan[]> {
   const rows = await database.kysely
     .selectFrom('accounts')
     .select(['plan', (select) => select.fn.countAll<number>().as('count')])
@@ -105,12 +106,12 @@ export async function listPlanUsage(database: Database, plans: Plans): Promise<P
     .orderBy('plan')
     .execute();
   const counts = new Map(rows.map(({ plan, count }) => [plan, count]));
-  const known: PlanUsage[] = plans.list().map(({ name, limits, weight }) => {
+  const known: ListedPlan[] = plans.list().map(({ name, limits, weight }) => {
     const isDefault = name === plans.defaultName;
     const accounts = (counts.get(name) ?? 0) + (isDefault ? (counts.get(null) ?? 0) : 0);
     return { name, isDefault, accounts, limits, weight };
   });
-  const missing: PlanUsage[] = [...counts].flatMap(([name, accounts]) =>
+  const missing: ListedPlan[] = [...counts].flatMap(([name, accounts]) =>
     name === null || plans.of(name) !== null
       ? []
       : [{ name, isDefault: false, accounts, limits: null, weight: null }],

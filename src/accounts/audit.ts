@@ -5,6 +5,7 @@ import { type Schema, AUDIT_KEEP_FROM, type Transaction } from '../database/sche
 import { firstIdAt } from '../database/partitions.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Log } from '../support/log.ts';
+import type { AuditAction } from './audit-actions.ts';
 import { Hourly } from './hourly.ts';
 import { readNewest, shortened, type Page, type PageQuery } from './page.ts';
 import { steadyNow } from './clock.ts';
@@ -19,58 +20,6 @@ export interface Actor {
 
 /** The service itself, for example when it records that plans in the configuration have changed. */
 export const SERVICE: Actor = { id: 'service', ip: null };
-
-export type AuditAction =
-  | 'account.create'
-  | 'account.rename'
-  | 'account.set_plan'
-  | 'account.set_limits'
-  | 'account.suspend'
-  | 'account.resume'
-  | 'account.close'
-  | 'key.create'
-  | 'key.rotate'
-  | 'key.end_previous'
-  | 'key.update'
-  | 'key.revoke'
-  | 'user.create'
-  | 'user.delete'
-  | 'user.rename'
-  | 'user.make_operator'
-  | 'user.unmake_operator'
-  | 'user.sign_in'
-  | 'user.sign_in_refused'
-  | 'user.change_password'
-  | 'user.confirm_email'
-  | 'user.make_password_link'
-  | 'user.add_provider'
-  | 'user.begin_two_factor'
-  | 'user.end_two_factor'
-  | 'user.renew_recovery_codes'
-  | 'user.end_sessions'
-  | 'invitation.create'
-  | 'invitation.withdraw'
-  | 'invitation.accept'
-  | 'member.set'
-  | 'member.remove'
-  | 'plan.create'
-  | 'plan.change'
-  | 'plan.remove'
-  | 'plan.make_default'
-  | 'engine.restart'
-  | 'model.add'
-  | 'model.update'
-  | 'model.load'
-  | 'model.unload'
-  | 'model.remove'
-  | 'model.set_default'
-  | 'replica.add'
-  | 'replica.remove'
-  | 'replica.drain'
-  | 'replica.resume'
-  | 'alert.silence'
-  | 'alert.unsilence'
-  | 'alert.test';
 
 /** An entry to append to the audit log. */
 export interface AuditNote {

@@ -40,6 +40,17 @@ export async function withNames<Row extends Owned>(
   return rows.map((row) => ({ ...row, ...namesOfOwner(row) }));
 }
 
+/** Adds to each row of usage the names of its key, account and member. */
+export async function withUsageNames<Row extends Owned & { member_id: string | null }>(
+  database: Database,
+  rows: readonly Row[],
+): Promise<(Row & OwnerNames & { member_name: string | null })[]> {
+  const members = rows.map(({ member_id: id }) => id);
+  const names = await namesOf(database, 'users', members);
+  const named = await withNames(database, rows);
+  return named.map((row) => ({ ...row, member_name: names.get(row.member_id ?? '') ?? null }));
+}
+
 /** Returns a function that returns the names of the key and the account of one of these rows. */
 export async function ownerNames(
   database: Database,

@@ -30,7 +30,7 @@ export function parseUsageQuery(
   if (isRanked && (by.length === 0 || by.includes('hour') || by.includes('day') || cursor !== undefined)) {
     throw new ServiceError(
       'invalid_value',
-      '`top` requires `by` with `model`, `key`, `account` or `client`, without `hour` and `day`, and no `cursor`.',
+      '`top` requires `by` without `hour` and `day`, and no `cursor`.',
       { param: 'top' },
     );
   }

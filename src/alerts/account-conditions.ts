@@ -9,7 +9,7 @@ import { nanoOfUsd, usdOfNano } from '../accounts/limits/money.ts';
 import { readLimits, type Plans } from '../accounts/plans.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import type { Database } from '../database/database.ts';
-import { conditionOf, type Condition } from './types.ts';
+import { conditionOf, type Condition } from '../core/alert-types.ts';
 
 /** Accounts per query. */
 const ACCOUNTS = 200;
@@ -31,10 +31,12 @@ export async function budgetConditions(
 ): Promise<Condition[]> {
   const found: Condition[] = [];
   for (let start = 0; start < accountIds.length; start += ACCOUNTS) {
-    const accounts = await readUsage(database, accountIds.slice(start, start + ACCOUNTS), now);
-    for (const { plan, limits: own, usage, ...account } of accounts) {
-      const limits = plans.of(plan, readLimits(own) ?? null)?.limits;
-      if (limits !== undefined) found.push(...budgetsOf(account, usage, limits, now));
+    const accounts = await readConsumption(database, accountIds.slice(start, start + ACCOUNTS), now);
+    for (const { plan, limits: text, consumption, ...account } of accounts) {
+      const own = readLimits(text);
+      // The requests of an account whose limits are damaged are refused.
+      const limits = own === undefined ? undefined : plans.of(plan, own)?.limits;
+      if (limits !== undefined) found.push(...budgetsOf(account, consumption, limits, now));
     }
   }
   return found;
@@ -43,7 +45,7 @@ export async function budgetConditions(
 /** Returns the conditions of the budgets of an account. What running requests have reserved does not count. */
 export function budgetsOf(
   account: { id: string; name: string },
-  usage: readonly HistoryEntry[],
+  consumption: readonly HistoryEntry[],
   { models = {}, ...all }: PlanLimits,
   now: number,
 ): Condition[] {
@@ -52,7 +54,7 @@ export function budgetsOf(
     ...Object.entries(models),
   ];
   return scopes.flatMap(([model, limits]) =>
-    sumHistory(usage, null, model).flatMap(({ kind: { name: limit, unit, window }, settled: used }) => {
+    sumHistory(consumption, null, model).flatMap(({ kind: { name: limit, unit, window }, settled: used }) => {
       const configured = limits[limit];
       if (configured === undefined || window === 'minute' || window === 'running') return [];
       const bound = typeof configured === 'string' ? nanoOfUsd(configured) : configured;
@@ -86,12 +88,12 @@ export function accountOfBudget(condition: string): string | null {
   return /^budget_(?:80|100):([^:]+):/.exec(condition)?.[1] ?? null;
 }
 
-async function readUsage(
+async function readConsumption(
   { reports }: Pick<Database, 'reports'>,
   accountIds: readonly string[],
   now: number,
 ): Promise<
-  { id: string; name: string; plan: string | null; limits: string | null; usage: HistoryEntry[] }[]
+  { id: string; name: string; plan: string | null; limits: string | null; consumption: HistoryEntry[] }[]
 > {
   const accounts = await reports
     .selectFrom('accounts')
@@ -117,7 +119,7 @@ async function readUsage(
   const ofAccount = Map.groupBy(rows, ({ account_id: id }) => id);
   return accounts.map((account) => ({
     ...account,
-    usage: (ofAccount.get(account.id) ?? []).map((row) => ({
+    consumption: (ofAccount.get(account.id) ?? []).map((row) => ({
       keyId: '',
       model: row.model,
       state: 'settled',

@@ -15,7 +15,7 @@ import { readOutage, writeOutage } from './outage-file.ts';
 import { Outbox } from './outbox.ts';
 import { AlertStore, RESOLVE_MS, type SentOutage, type Silence } from './store.ts';
 import { Traffic } from './traffic.ts';
-import { conditionOf } from './types.ts';
+import { conditionOf } from '../core/alert-types.ts';
 import { messageOf } from '../support/thrown.ts';
 
 /** Interval between checks, in milliseconds. */

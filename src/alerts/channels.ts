@@ -7,7 +7,7 @@ import { VERSION } from '../support/version.ts';
 import { accountOfBudget } from './account-conditions.ts';
 import { signedHeaders } from './signature.ts';
 import type { Alert, MessageEvent } from './store.ts';
-import { treatmentOf } from './types.ts';
+import { treatmentOf } from '../core/alert-types.ts';
 
 /** A message for a channel. `alert` null: a test. */
 export interface Message {

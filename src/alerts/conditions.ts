@@ -5,7 +5,7 @@ import type { BackupStatus } from '../database/scheduled-backups.ts';
 import type { ReplicaOverview } from '../routing/served-model.ts';
 import type { Findings } from './finder.ts';
 import type { ErrorCount } from './traffic.ts';
-import { conditionOf, type Condition } from './types.ts';
+import { conditionOf, type Condition } from '../core/alert-types.ts';
 
 /** What an instance sees of itself. */
 export interface Observation {

@@ -1,6 +1,6 @@
 import { loggable } from '../database/errors.ts';
 import type { Log } from '../support/log.ts';
-import type { Condition } from './types.ts';
+import type { Condition } from '../core/alert-types.ts';
 
 /** What a search found. */
 export interface Findings {

@@ -2,11 +2,10 @@ import { randomUUIDv7 } from 'node:crypto';
 import { sql, type Kysely, type RawBuilder, type Selectable } from 'kysely';
 import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { readNewest, type Page, type PageQuery } from '../accounts/page.ts';
-import { ALERT_TYPES } from '../config/alerts.ts';
 import type { Database } from '../database/database.ts';
 import type { Schema, Transaction } from '../database/schema.ts';
 import { ServiceError } from '../core/errors.ts';
-import { isAlertType, treatmentOf, type Condition } from './types.ts';
+import { ALERT_TYPES, isAlertType, treatmentOf, type Condition } from '../core/alert-types.ts';
 
 /** Maximum alerts that fire at a time. Others fire when some are resolved. */
 const MAX_FIRING = 1000;

@@ -3,7 +3,7 @@ import { recordAudit } from '../accounts/audit.ts';
 import { sendTest } from '../alerts/alerts.ts';
 import { Channels } from '../alerts/channels.ts';
 import { AlertStore, type SilenceTarget } from '../alerts/store.ts';
-import { isAlertType } from '../alerts/types.ts';
+import { isAlertType } from '../core/alert-types.ts';
 import { loadConfig, loadSecrets } from '../config/load.ts';
 import { alertJson } from '../http/api/alerts.ts';
 import { Mailer } from '../identity/mailer.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { listPlanUsage } from '../accounts/accounts.ts';
+import { listPlans } from '../accounts/accounts.ts';
 import { describeLimits } from './limit-options.ts';
 import { openConfiguredDatabase, loadPlans } from './open.ts';
 import { printJson, printTable } from './output.ts';
@@ -21,7 +21,7 @@ export function register(plans: Command): void {
 async function list(flags: { json?: true }): Promise<void> {
   const plans = await loadPlans();
   await using database = await openConfiguredDatabase();
-  const rows = await listPlanUsage(database, plans);
+  const rows = await listPlans(database, plans);
   if (flags.json) return printJson(rows.map(({ isDefault, ...row }) => ({ default: isDefault, ...row })));
   printTable(
     rows.map(({ name, isDefault, accounts, limits, weight }) => ({

@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { withNames, type OwnerNames } from '../accounts/names.ts';
+import { withUsageNames } from '../accounts/names.ts';
 import { readUsagePage, type UsageJson } from '../accounts/ledger/usage.ts';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../accounts/ledger/roll-ups.ts';
 import { parseUsageQuery } from '../accounts/usage-query.ts';
@@ -48,16 +48,17 @@ async function usage(flags: UsageFlags): Promise<void> {
     for (const row of page.rows) read.push(row);
     cursor = page.nextCursor;
   } while (cursor !== null);
-  const rows = await withNames(database, read);
+  const rows = await withUsageNames(database, read);
   if (flags.json) return printJson(rows);
   if (flags.csv) return printCsv(rows);
   if (rows.length === 0) return note('No usage in this period.');
   const named = (name: string | null, id: string | null) => (id === null ? null : `${name ?? '-'} (${id})`);
-  const dimensionOf = (row: UsageJson & OwnerNames, dimension: UsageDimension): string => {
-    const { hour, day, model, client } = row;
+  const dimensionOf = (row: (typeof rows)[number], dimension: UsageDimension): string => {
+    const { hour, day, model, client, tag } = row;
     const key = named(row.key_name, row.key_id);
     const account = named(row.account_name, row.account_id);
-    return { hour, day, model, key, account, client }[dimension] ?? '-';
+    const member = named(row.member_name, row.member_id);
+    return { hour, day, model, key, account, client, member, tag }[dimension] ?? '-';
   };
   printTable(
     rows.map((row) => ({

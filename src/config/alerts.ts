@@ -1,22 +1,6 @@
 import { z } from 'zod';
+import { ALERT_TYPES } from '../core/alert-types.ts';
 import { section, serverUrl, variableName, whole } from './model.ts';
-
-/** The types of alerts. `alerts/types.ts` says what each means. */
-export const ALERT_TYPES = [
-  'budget_80',
-  'budget_100',
-  'error_rate',
-  'replica_down',
-  'engine_crashed',
-  'disk_low',
-  'ledger_unwritable',
-  'database_unavailable',
-  'backup_failed',
-  'backup_late',
-  'key_expiring',
-] as const;
-
-export type AlertTypeName = (typeof ALERT_TYPES)[number];
 
 /** The signing secret of a webhook: the base64 of 24 to 64 bytes. Groups: the base64. */
 export const WEBHOOK_SECRET =

@@ -73,6 +73,8 @@ interface FeatureSupport {
    */
   readonly servers: readonly Dialect[];
   readonly isUsed: (request: GenerationRequest) => boolean;
+  /** Whether other servers are asked without it. Else, the request is refused. */
+  readonly isOptional?: true;
 }
 
 const SAMPLERS: readonly Dialect[] = ['sluice', 'vllm', 'sglang', 'llama-server'];
@@ -157,6 +159,11 @@ export const FEATURES = {
     servers: [...SAMPLERS, 'openai'],
     isUsed: inChats(({ reasoningEffort }) => reasoningEffort !== null && reasoningEffort !== 'none'),
   },
+  reasoningBudget: {
+    servers: SAMPLERS,
+    isUsed: inChats(({ reasoningBudget }) => reasoningBudget !== null),
+    isOptional: true,
+  },
   images: {
     servers: ['vllm', 'sglang', 'llama-server', 'tgi', 'openai'],
     isUsed: hasImages,
@@ -200,7 +207,10 @@ const ALL = Object.entries(FEATURES) as readonly (readonly [Feature, FeatureSupp
 
 /** By server, the features that it does not support. */
 const UNSUPPORTED: ReadonlyMap<Dialect, typeof ALL> = new Map(
-  DIALECTS.map((server) => [server, ALL.filter(([, { servers }]) => !servers.includes(server))]),
+  DIALECTS.map((server) => [
+    server,
+    ALL.filter(([, { servers, isOptional }]) => !servers.includes(server) && isOptional !== true),
+  ]),
 );
 
 /** Returns a feature of a request that one of these servers does not support; null: none. */

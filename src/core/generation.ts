@@ -111,6 +111,16 @@ export type ToolChoice =
 export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
+/**
+ * The most reasoning tokens of each effort, for models whose template cannot express an effort; efforts without an entry
+ * have no maximum. A budget without an effort stands for the lowest effort that has as many.
+ */
+export const EFFORT_BUDGETS: readonly (readonly [effort: ReasoningEffort, tokens: number])[] = [
+  ['minimal', 1024],
+  ['low', 4096],
+  ['medium', 16_384],
+];
+
 /** A JSON Schema. A strict one is of the supported subset, with checked keywords and depth; others have any keywords. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 
@@ -181,6 +191,8 @@ export interface ChatRequest extends GenerationRequestBase {
   parallelToolCalls: boolean;
   /** `none` for no reasoning; null for the default of the model. */
   reasoningEffort: ReasoningEffort | null;
+  /** Number of reasoning tokens of a choice after which its reasoning is ended, 0 or more; null: it is not. */
+  reasoningBudget: number | null;
   /** Variables for the chat template, from `chat_template_kwargs`. */
   templateVariables: { readonly [name: string]: unknown };
 }

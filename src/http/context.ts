@@ -64,14 +64,9 @@ export interface HttpContext {
   /** Null if no traces are sent. */
   tracer: Tracer | null;
   installation: Installation;
-  limits: ConfigFile['limits'];
-  keyBounds: ConfigFile['keys'];
-  stream: ConfigFile['stream'];
+  /** As of the start. `Plans` has those that may change. */
+  settings: Omit<ConfigFile, 'plans' | 'defaultPlan'>;
   writes: WriteQueue;
-  requireKeyForModels: boolean;
-  /** Whether the console's pages are served. */
-  consoleEnabled: boolean;
-  trustedProxies: readonly string[];
   /** Returns the URL that callers use. A function, because the port may be assigned when the server listens. */
   publicUrl(): string;
   version: string;

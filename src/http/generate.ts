@@ -4,7 +4,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../support/connection-watch.ts';
 import { ServiceError } from '../core/errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../support/event-stream.ts';
-import { outputOf, refuseOtherKind, withRecommended } from '../core/features.ts';
+import { FEATURES, outputOf, refuseOtherKind, withRecommended } from '../core/features.ts';
 import { hasImages, type GenerationEvent, type GenerationRequest } from '../core/generation.ts';
 import { ClientDisconnected, complete, type Generation } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -13,7 +13,7 @@ import type { ServedModel } from '../routing/served-model.ts';
 import { admitImages } from '../protocols/images.ts';
 import { refuseUnsupported } from '../replicas/wire/unsupported.ts';
 import { Notes } from '../core/notes.ts';
-import type { ParsedRequest, ResponseStream, WholeResponse } from '../core/protocol.ts';
+import type { ParsedRequest, Protocol, ResponseStream, WholeResponse } from '../core/protocol.ts';
 import type { BodyReservation } from './body.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
@@ -180,7 +180,7 @@ class ConnectionOutput implements GenerationOutput {
   }
 
   openStream(record: GenerationRecord, keepAlive: () => string): FrameOutput {
-    const { holdMs, keepAliveMs } = this.#context.stream;
+    const { holdMs, keepAliveMs } = this.#context.settings.stream;
     const alive = () => record.isRowWritten;
     return openEventStream(this.#context, this.#exchange, { holdMs, keepAliveMs, keepAlive, alive });
   }
@@ -207,11 +207,11 @@ export function openEventStream(
 
 /** Sends an error, or closes the connection if the client has disconnected. */
 export function sendFault(
-  { limits }: HttpContext,
+  { settings }: HttpContext,
   exchange: GenerationExchange,
   error: ServiceError | ClientDisconnected,
 ): void {
-  if (error instanceof ServiceError) sendError(exchange, error, limits.drainBytes);
+  if (error instanceof ServiceError) sendError(exchange, error, settings.limits.drainBytes);
   else exchange.response.destroy();
 }
 
@@ -226,13 +226,14 @@ export function parse(
   // Frees the bytes while the generation runs.
   exchange.body = null;
   const parsed = exchange.protocol.parse(body, {
-    maxChoices: context.limits.choices,
+    maxChoices: context.settings.limits.choices,
     notes,
     sealer: context.sealing.of(caller.accountId),
   });
   const model = modelOf(context, parsed.generation, caller);
   if (hasImages(parsed.generation)) admitImages(parsed.generation, model.images(), notes);
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
+  if (FEATURES.reasoningBudget.isUsed(parsed.generation)) noteBudget(model, exchange.protocol, notes);
   const card = model.card();
   if (card !== null) {
     parsed.fit?.(card);
@@ -240,6 +241,12 @@ export function parse(
     generation.sampling = withRecommended(generation.sampling, card.defaultSampling, model.dialects);
   }
   return { model, parsed };
+}
+
+function noteBudget({ dialects }: ServedModel, protocol: Protocol, notes: Notes): void {
+  const { servers } = FEATURES.reasoningBudget;
+  if (!dialects.every((dialect) => servers.includes(dialect)))
+    notes.add(protocol.paramOf('reasoningBudget'), 'ignored (not supported by the engine of this model)');
 }
 
 /**

@@ -78,7 +78,8 @@ export class GenerationEndpoint {
       exchange.idempotencyKey = readIdempotencyKey(request);
     const memory = this.#memory.reservationFor(request, response, caller.accountId);
     exchange.bodyMemory = memory;
-    const bytes = memory === null ? EMPTY : await readBody(request, this.#context.limits.bodyBytes, memory);
+    const bytes =
+      memory === null ? EMPTY : await readBody(request, this.#context.settings.limits.bodyBytes, memory);
     if (exchange.idempotencyKey !== null) exchange.fingerprint = bodyHash(exchange.protocol, bytes);
     const body = jsonBody(bytes, exchange.protocol.bodyValues, memory);
     if (body instanceof Promise) {

@@ -17,13 +17,13 @@ export function refuse(
   caller: RefusedCaller | null,
   signedIn = false,
 ): void {
-  const { log, limits, metrics } = context;
+  const { log, settings, metrics } = context;
   const { requestId } = exchange;
   const fault = error instanceof ServiceError ? error : unexpectedError(error, requestId, log);
   if (caller !== null || signedIn) log.info('request refused', { requestId, code: fault.code, path });
   metrics.recordRefusal(path, fault);
   countRefusal(context, exchange.request, fault, caller, signedIn);
-  sendError(exchange, fault, limits.drainBytes);
+  sendError(exchange, fault, settings.limits.drainBytes);
 }
 
 /** Counts and sends the error of a request that is refused before its caller is known. `extra`: further headers. */
@@ -34,7 +34,7 @@ export function refuseUnread(
   extra: string[] = [],
 ): void {
   countRefusal(context, exchange.request, fault, null);
-  sendError(exchange, fault, context.limits.drainBytes, extra);
+  sendError(exchange, fault, context.settings.limits.drainBytes, extra);
 }
 
 /**

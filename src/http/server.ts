@@ -35,15 +35,14 @@ const { createServer } = process.getBuiltinModule('node:http');
 
 /** Creates the HTTP server, without listening. Closing it ends open connections. */
 export function buildServer(context: HttpContext): FastifyInstance {
-  const { limits } = context;
-  const trustProxy =
-    context.trustedProxies.length > 0 ? proxyAddr.compile([...context.trustedProxies]) : false;
+  const { limits, trustedProxies, console: pages } = context.settings;
+  const trustProxy = trustedProxies.length > 0 ? proxyAddr.compile(trustedProxies) : false;
   const addressOf = (request: IncomingMessage) =>
     (trustProxy ? proxyAddr(request, trustProxy) : request.socket.remoteAddress) ?? null;
   const memory = new BodyMemory(limits);
   const generations = new GenerationEndpoint(context, memory, addressOf);
   const respondNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
-    if (context.consoleEnabled && isPageRequest(request)) void sendPage(reply);
+    if (pages.enabled && isPageRequest(request)) void sendPage(reply);
     else refuseUnknown(context, request, reply);
   };
   const app = fastify({
@@ -94,7 +93,7 @@ export function buildServer(context: HttpContext): FastifyInstance {
   registerMetrics(app, context);
   registerApi(app, context);
   registerOpenApi(app, context);
-  if (context.consoleEnabled) registerConsole(app);
+  if (pages.enabled) registerConsole(app);
   return app;
 }
 
@@ -134,7 +133,7 @@ function openServer(
   trustProxy: ((address: string, index: number) => boolean) | false,
   serve: RequestListener,
 ): Server {
-  const { limits, stream } = context;
+  const { limits, stream } = context.settings;
   // `violation` refuses a missing `Host`, in the usual error format.
   const bounded = pipelineBound();
   const server = createServer(
@@ -164,7 +163,7 @@ function openServer(
 
 /** `GET /v1/models` and `GET /v1/models/<namespace>/<name>`, in OpenAI's or Anthropic's form. */
 function registerModels(app: FastifyInstance, context: HttpContext): void {
-  const onRequest = context.requireKeyForModels ? requireKey(context) : acceptKey(context);
+  const onRequest = context.settings.requireKeyForModels ? requireKey(context) : acceptKey(context);
   app.get('/v1/models', { onRequest }, (request, reply) => {
     const cards = context.router.cards().filter(({ id }) => mayUse(request, id));
     const list = isForAnthropic(request.raw) ? anthropic.formatModelList(cards) : formatModelList(cards);
@@ -199,8 +198,8 @@ function registerOpenApi(app: FastifyInstance, context: HttpContext): void {
 }
 
 function describe(context: HttpContext): object {
-  const { version, limits } = context;
-  const info = { version, serverUrl: context.publicUrl(), maxChoices: limits.choices };
+  const { version, settings } = context;
+  const info = { version, serverUrl: context.publicUrl(), maxChoices: settings.limits.choices };
   return openApiDocument(info, PROTOCOLS, managementPart());
 }
 

@@ -1,4 +1,5 @@
-import { appendAudit, type Actor, type AuditAction } from '../accounts/audit.ts';
+import type { AuditAction } from '../accounts/audit-actions.ts';
+import { appendAudit, type Actor } from '../accounts/audit.ts';
 import { checkedName } from '../accounts/bounds.ts';
 import { deleteUser } from '../accounts/users.ts';
 import type { Database } from '../database/database.ts';

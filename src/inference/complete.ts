@@ -24,7 +24,7 @@ import type { Permit } from '../routing/permit.ts';
 import { LONG_PREFILL_MS, Prefill } from '../routing/prefill.ts';
 import type { ServedModel } from '../routing/served-model.ts';
 import { CrashSuspects } from './crash-suspects.ts';
-import { type RecoveryLimits, Interruption, Recovery } from './recovery.ts';
+import { Interruption, Recovery } from './recovery.ts';
 import {
   type Accounting,
   RequestAccounting,
@@ -39,7 +39,7 @@ export interface Inference {
   crashSuspects: CrashSuspects;
   /** Completion tokens between checkpoints. Checkpoints are also written at intervals of time. */
   checkpointTokens: number;
-  recovery: RecoveryLimits;
+  recovery: ConfigFile['recovery'];
 }
 
 export function openInference(

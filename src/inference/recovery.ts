@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConfigFile } from '../config/schema.ts';
 import {
   canContinue,
   canContinueAt,
@@ -17,14 +18,6 @@ import {
   type GenerationRequest,
   type Usage,
 } from '../core/generation.ts';
-
-/** Limits on continuing responses after their replica has failed. */
-export interface RecoveryLimits {
-  /** How long a response waits for a replica, in milliseconds. */
-  maxWaitMs: number;
-  /** Maximum number of times that one response may be continued. */
-  maxAttempts: number;
-}
 
 /** Time between two attempts to find a replica, in milliseconds. */
 const RETRY_MS = 200;
@@ -81,7 +74,7 @@ export class Interruption {
  */
 export class Recovery {
   readonly #request: GenerationRequest;
-  readonly #limits: RecoveryLimits;
+  readonly #limits: ConfigFile['recovery'];
   #attempts = 0;
   /** Null before the first output. */
   #position: OutputPosition | null = null;
@@ -93,7 +86,7 @@ export class Recovery {
   #isTooLong = false;
   #continuation: Continuation | null = null;
 
-  constructor(request: GenerationRequest, limits: RecoveryLimits) {
+  constructor(request: GenerationRequest, limits: ConfigFile['recovery']) {
     this.#request = request;
     this.#limits = limits;
   }

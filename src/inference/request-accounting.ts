@@ -8,7 +8,7 @@ import {
 } from '../accounts/ledger/ledger.ts';
 import type { PlanLimits } from '../config/plan.ts';
 import type {
-  ActualUsage,
+  Consumption,
   Decision,
   Denial,
   LimitQuery,
@@ -358,13 +358,13 @@ function longestCompletion(
 }
 
 /** The usage of a request that failed because of the service. */
-const NOTHING: ActualUsage = { tokens: 0, pico: 0n, request: false };
+const NOTHING: Consumption = { tokens: 0, pico: 0n, request: false };
 
 /**
  * The usage of a request that an engine refused. It costs nothing, but the engine has rendered its prompt or compiled its
- * schemas, which a caller may not ask for without limit. `readRecentUsage` counts the same.
+ * schemas, which a caller may not ask for without limit. `readRecentCounts` counts the same.
  */
-const REFUSED: ActualUsage = { tokens: 0, pico: 0n, request: true };
+const REFUSED: Consumption = { tokens: 0, pico: 0n, request: true };
 
 /** Returns the plan of a caller. Throws a `ServiceError` `insufficient_quota` if it no longer exists. */
 function planOf(plans: Plans, caller: AuthenticatedKey): Plan {

@@ -1,3 +1,5 @@
+import { SAMPLING_LIST } from '../core/sampling.ts';
+
 /**
  * JSON whose numbers keep their text. A double does not keep `1234567890123456789` or `1.0`, but a model copies them from its
  * prompt. Such numbers become objects of `JSON.rawJSON`, which `JSON.stringify` writes as they were.
@@ -47,7 +49,7 @@ function keepText(_key: string, value: unknown, { source }: { source?: string })
 const INEXACT = /[:,[]\s*(?:-0\s*[,\]}]|-?\d(?:[\d.]{15}|[\d.]*[eE]|\d*\.\d*0\s*[,\]}]|\.000000))/g;
 
 /** Sampling parameters of a body have no text to keep, and are often `1.0`. */
-const SAMPLING_NAME = String.raw`(?:temperature|top_p|min_p|\w+_penalty)`;
+const SAMPLING_NAME = `(?:${SAMPLING_LIST.map(([, { name }]) => name).join('|')})`;
 const SAMPLING = new RegExp(`^${SAMPLING_NAME}$`);
 const SAMPLING_AT_END = new RegExp(`"${SAMPLING_NAME}"$`);
 const MAX_SAMPLING_NAME = 24;

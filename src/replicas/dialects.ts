@@ -3,6 +3,7 @@ import type { Dialect, GenerationRequest } from '../core/generation.ts';
 import { asList, jsonObject, type JsonObject, readCount } from '../json/values.ts';
 import type { ModelDescription } from '../engine/engine.ts';
 import type { GaugeNames } from './replica-report.ts';
+import type { RefusableField } from './wire/replica-error.ts';
 
 /** The properties of a replica type, except request fields (`protocols/openai/fields.ts`). */
 export interface DialectTraits {
@@ -40,8 +41,8 @@ export interface DialectTraits {
    * sent as token IDs. `text`: plain text, which the server splits into tokens again. `nothing`: none.
    */
   continues: 'output' | 'tokens' | 'text' | 'nothing';
-  /** Whether a request is sent again without a field that the server refused by name (`core/error-body.ts`). */
-  adaptsFields: boolean;
+  /** Fields without which a request is sent again if the server refused them by name (`wire/replica-error.ts`). */
+  adaptsFields: readonly RefusableField[];
   healthCheck: HealthCheck;
   /** The metrics with its load, at `/metrics`; null: it reports the load in its health check, or not at all. */
   gauges: GaugeNames | null;
@@ -68,7 +69,7 @@ const MOST_SERVERS = {
   startedBy: 'chunk',
   usagePerChoice: false,
   reservedTokens: 0,
-  adaptsFields: false,
+  adaptsFields: [],
   healthCheck: HEALTH_ENDPOINT,
   gauges: null,
 } as const satisfies Partial<DialectTraits>;
@@ -95,6 +96,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
 
   vllm: {
     ...MOST_SERVERS,
+    adaptsFields: ['thinking_token_budget'],
     usagePerChoice: true,
     isolation: 'salt',
     needsMaxTokens: ['chat', 'text'],
@@ -205,7 +207,7 @@ export const DIALECT_TRAITS: Readonly<Record<Dialect, DialectTraits>> = {
     needsMaxTokens: ['text'],
     defaultsToFullContext: ['chat'],
     continues: 'nothing',
-    adaptsFields: true,
+    adaptsFields: ['max_tokens', 'stream_options', 'encoding_format'],
     healthCheck: { path: '/v1/models', intervalMs: 30_000, retryMs: 5000, timeoutMs: 10_000 },
     describePaths: ['/v1/models'],
     readDescription: (body, model) => {

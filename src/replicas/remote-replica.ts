@@ -25,13 +25,13 @@ export function createRemoteReplica(
   { secrets, timeouts, env, log }: RemoteReplicaContext,
 ): RemoteReplica {
   const { dialect, url, apiKeyEnv, sharedPrefixCache, exactCounts, reasoningField } = replica;
-  const { firstByteMs, responseMs, silenceMs } = timeouts;
   const headers = new Map<string, string | Secret>(Object.entries(replica.headers ?? {}));
   for (const [header, variable] of Object.entries(replica.headersEnv ?? {})) {
     const value = secrets.get(variable);
     if (value !== undefined) headers.set(header, value);
   }
   const client = new HttpReplicaClient({
+    ...timeouts,
     name: replica.name,
     dialect,
     url,
@@ -43,9 +43,6 @@ export function createRemoteReplica(
     sharedPrefixCache,
     exactCounts,
     proxy: proxyOf(new URL(url), env),
-    firstByteMs,
-    responseMs,
-    silenceMs,
     log,
   });
   return new RemoteReplica(client, replica, log);

@@ -40,9 +40,14 @@ import {
 } from '../engine/engine-protocol.ts';
 import { readGauges, type Gauges } from './replica-report.ts';
 import { connectAt, ReplicaConnections } from './replica-connections.ts';
-import { hasLargeBody, ReplicaStream, type ReplicaStreamSettings } from './replica-stream.ts';
+import {
+  hasLargeBody,
+  ReplicaStream,
+  type ReplicaStreamSettings,
+  type ReplicaTimeouts,
+} from './replica-stream.ts';
 
-export interface ReplicaOptions {
+export interface ReplicaOptions extends ReplicaTimeouts {
   /** For logs and metrics. */
   name: string;
   dialect: Dialect;
@@ -71,12 +76,6 @@ export interface ReplicaOptions {
   exactCounts?: boolean;
   /** URL of the proxy to connect through. Default: none. */
   proxy?: string | null;
-  /** Timeout of the first byte of a stream, in milliseconds. */
-  firstByteMs: number;
-  /** Timeout of a response that is not a stream, in milliseconds. */
-  responseMs: number;
-  /** Timeout between bytes of a response, in milliseconds. */
-  silenceMs: number;
   /** Timeout of a connection attempt, in milliseconds. Default: the timeout of the health check. */
   connectMs?: number;
   log: Log;
@@ -118,7 +117,7 @@ export class HttpReplicaClient implements ReplicaClient {
   readonly #ticks: Disposable;
 
   constructor(options: ReplicaOptions) {
-    const { name, dialect, url, apiKey, headers, firstByteMs, responseMs, silenceMs, log } = options;
+    const { name, dialect, url, apiKey, headers, log } = options;
     this.name = name;
     this.dialect = dialect;
     this.model = options.model;
@@ -153,16 +152,14 @@ export class HttpReplicaClient implements ReplicaClient {
       dialect,
       connections: this.#connections,
       open: new Set(),
-      firstByteMs,
-      responseMs,
-      silenceMs,
+      timeouts: options,
       starts: options.starts,
       traits,
       contextTokens: this.#contextTokens,
       refusedFields: new Set(),
       format: this.#format,
     };
-    const tickMs = tickMsFor(firstByteMs, responseMs, silenceMs);
+    const tickMs = tickMsFor(options.firstByteMs, options.responseMs, options.silenceMs);
     this.#ticks = tickEvery(tickMs, () => {
       for (const stream of this.#streams.open) stream.onTick(tickMs);
     });

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
+import type { ConfigFile } from '../config/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 import {
   CHARACTERS_PER_TOKEN,
@@ -73,14 +74,14 @@ const MAX_STALE_TICKS = 1;
 /** Maximum time between the last event and the end of the HTTP response, in milliseconds. */
 const CLOSE_TIMEOUT_MS = 1000;
 
-/** Settings shared by all streams of a replica. See `ReplicaOptions` for the timeouts and `starts`. */
+export type ReplicaTimeouts = Pick<ConfigFile['engine'], 'firstByteMs' | 'responseMs' | 'silenceMs'>;
+
+/** Settings shared by all streams of a replica. See `ReplicaOptions` for `starts`. */
 export interface ReplicaStreamSettings extends ContextBound {
   dialect: Dialect;
   connections: ReplicaConnections;
   open: Set<ReplicaStream>;
-  firstByteMs: number;
-  responseMs: number;
-  silenceMs: number;
+  timeouts: ReplicaTimeouts;
   /** Only for embedded engines, whose connections break only when the process ends. */
   starts: (() => number) | undefined;
   traits: DialectTraits;
@@ -229,7 +230,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       this.#silentTicks = 0;
       return;
     }
-    const { firstByteMs, responseMs, silenceMs, traits } = this.#settings;
+    const { timeouts, traits } = this.#settings;
+    const { firstByteMs, responseMs, silenceMs } = timeouts;
     const silentMs = ++this.#silentTicks * tickMs;
     const eventlessMs = ++this.#eventlessTicks * tickMs;
     // A response that is not a stream arrives when it is complete, so its first byte may take as long as the generation.
@@ -473,9 +475,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
    */
   #retryWithoutRefusedField(): boolean {
     const settings = this.#settings;
-    if (this.#state !== 'open' || !settings.traits.adaptsFields) return false;
+    const { adaptsFields } = settings.traits;
+    if (this.#state !== 'open' || adaptsFields.length === 0) return false;
     const field = readRefusedField(this.#status, this.#body());
-    if (field === null || this.#leftOut.has(field)) return false;
+    if (field === null || !adaptsFields.includes(field) || this.#leftOut.has(field)) return false;
     settings.refusedFields = new Set([...settings.refusedFields, field]);
     this.#sendAgain();
     return true;

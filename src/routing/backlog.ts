@@ -1,10 +1,7 @@
+import type { ConfigFile } from '../config/schema.ts';
 import { ServiceError } from '../core/errors.ts';
 
-export interface QueueLimits {
-  /** Requests that may wait for a replica of one model. */
-  maxRequests: number;
-  maxWaitMs: number;
-}
+export type QueueLimits = ConfigFile['queue'];
 
 /**
  * Bounds the number of requests of one model that wait for a replica: they were accepted but not yet sent, or their

@@ -1,3 +1,4 @@
+import type { ConfigFile } from '../config/schema.ts';
 import type { ReplicaReport } from '../replicas/replica-report.ts';
 import { ServiceError } from '../core/errors.ts';
 import type { Dialect, GenerationRequest, ImageLimits, ModelCard } from '../core/generation.ts';
@@ -5,10 +6,10 @@ import type { Log } from '../support/log.ts';
 import { type BreakerClock, WindowCount } from './breaker.ts';
 import { Dispatcher } from './dispatcher.ts';
 import type { Permit } from './permit.ts';
-import type { PolicyName, RoutedRequest } from './placement.ts';
+import type { RoutedRequest } from './placement.ts';
 import type { PrefillProgress } from './prefill.ts';
 import { countPromptTokens, type PromptTokenCount } from './prompt-count.ts';
-import { Backlog, type BacklogEntry, type QueueLimits } from './backlog.ts';
+import { Backlog, type BacklogEntry } from './backlog.ts';
 import { RoutedReplica, type ReplicaEntry, type ReplicaSummary } from './replica.ts';
 
 /** A configured model. Its card is null until its context is known. */
@@ -50,12 +51,9 @@ export interface ReplicaOverview extends ReplicaReport, ReplicaSummary {
 }
 
 /** Settings shared by all models of a router. */
-export interface RoutingOptions {
-  routing: { policy: PolicyName };
+export interface RoutingOptions extends Pick<ConfigFile, 'routing' | 'queue' | 'retry'> {
   /** IDs of models by their other names. */
   aliases?: Readonly<Record<string, string>>;
-  queue: QueueLimits;
-  retry: RetryLimits;
   log: Log;
   clock: BreakerClock;
 }
@@ -261,20 +259,13 @@ export class ServedModel implements ConfiguredModel {
 
 const WINDOW_MS = 60_000;
 
-export interface RetryLimits {
-  /** Maximum retries in the last minute, as a share of the requests in that minute: 0 to 1. */
-  share: number;
-  /** Retries per minute that are always allowed. */
-  minPerMinute: number;
-}
-
 /** Bounds the retries of one model, so that failing replicas do not receive a multiple of the load. */
 export class RetryBudget {
-  readonly #limits: RetryLimits;
+  readonly #limits: ConfigFile['retry'];
   readonly #requests = new WindowCount(WINDOW_MS);
   readonly #retries = new WindowCount(WINDOW_MS);
 
-  constructor(limits: RetryLimits) {
+  constructor(limits: ConfigFile['retry']) {
     this.#limits = limits;
   }
 

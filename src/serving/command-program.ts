@@ -52,6 +52,7 @@ export class CommandProgram implements OtherModel, EngineWatch {
     this.#description = { contextTokens, ...unknown };
     const usesSocket = command.run.some((text) => text.includes('{socket}'));
     this.client = new HttpReplicaClient({
+      ...timeouts,
       name: localName(model),
       dialect,
       url: 'http://127.0.0.1',
@@ -63,9 +64,6 @@ export class CommandProgram implements OtherModel, EngineWatch {
       reasoningField,
       sharedPrefixCache,
       exactCounts,
-      firstByteMs: timeouts.firstByteMs,
-      responseMs: timeouts.responseMs,
-      silenceMs: timeouts.silenceMs,
       log,
     });
   }

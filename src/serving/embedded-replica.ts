@@ -137,6 +137,7 @@ export class EmbeddedReplica implements AsyncDisposable {
     this.client =
       this.program?.client ??
       new HttpReplicaClient({
+        ...options.timeouts,
         name: localName({ id: options.modelId }),
         dialect: 'sluice',
         url: 'http://engine',
@@ -144,9 +145,6 @@ export class EmbeddedReplica implements AsyncDisposable {
         starts,
         model: options.modelId,
         sharedPrefixCache: false,
-        firstByteMs: options.timeouts.firstByteMs,
-        responseMs: options.timeouts.responseMs,
-        silenceMs: options.timeouts.silenceMs,
         log: options.log,
       });
   }
@@ -310,12 +308,11 @@ export class EmbeddedReplica implements AsyncDisposable {
     const engine = { ...options, memoryBytes: grant.planBytes };
     const argument = { socketPath, modelId, maxChoices, engine, logLevel };
     const supervisor = new Supervisor({
+      ...timeouts,
       name: modelId,
       program: other?.program ?? join(import.meta.dirname, `../engine/llama/main${EXTENSION}`),
       argument: argument satisfies ChildSettings<LlamaOptions | OtherModel['options']>,
       watch: this.program ?? undefined,
-      stallMs: timeouts.stallMs,
-      loadStallMs: timeouts.loadStallMs,
       cleanUp: () => deleteAbandoned(this.#conversations),
       log,
     });

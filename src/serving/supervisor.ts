@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import type { ConfigFile } from '../config/schema.ts';
 import { logLineOf, type Log } from '../support/log.ts';
 import { ownCapacity, type EngineState, type ReplicaCapacity } from '../replicas/replica.ts';
 import {
@@ -27,7 +28,7 @@ export interface EngineWatch {
   untilIdle(maxMs: number): Promise<void>;
 }
 
-export interface SupervisorOptions {
+export interface SupervisorOptions extends Pick<ConfigFile['engine'], 'stallMs' | 'loadStallMs'> {
   /** For the log. */
   name: string;
   /** Path of the engine's main module, or a function that starts the engine. */
@@ -36,10 +37,6 @@ export interface SupervisorOptions {
   argument: { socketPath: string } & Record<string, unknown>;
   /** Absent: the program is an engine of Sluice. */
   watch?: EngineWatch | undefined;
-  /** Minimum time without a decode step after which a busy engine is killed, in milliseconds. */
-  stallMs: number;
-  /** Time without progress after which a loading engine is killed, in milliseconds. */
-  loadStallMs: number;
   /** Deletes the files of an engine that was killed. Never rejects. */
   cleanUp?: () => Promise<void>;
   log: Log;

@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import * as fc from '../support/fast-check.ts';
 import {
   changeAccount,
-  listPlanUsage,
+  listPlans,
   createAccount,
   getAccount,
   listAccounts,
@@ -233,7 +233,7 @@ for (const kind of testDatabases()) {
       const { id } = await createAccount(database, { name: 'a', plan: plan('free') }, by);
       await changeAccount(database, id, { status: 'closed' }, by);
       const lost = new Plans({ plans: { big: { tokensPerDay: 5 }, free: {} }, defaultPlan: 'big' });
-      assert.deepEqual(await listPlanUsage(database, lost), [
+      assert.deepEqual(await listPlans(database, lost), [
         { name: 'big', isDefault: true, accounts: 1, limits: { tokensPerDay: 5 }, weight: 1 },
         { name: 'free', isDefault: false, accounts: 2, limits: {}, weight: 1 },
         { name: 'standard', isDefault: false, accounts: 1, limits: null, weight: null },

@@ -5,7 +5,8 @@ import { describe, test } from 'node:test';
 import { createAccount } from '../../src/accounts/accounts.ts';
 import { changeKey, createKey } from '../../src/accounts/key-table.ts';
 import { listAudit } from '../../src/accounts/audit.ts';
-import { keyConditions } from '../../src/alerts/account-conditions.ts';
+import { Plans } from '../../src/accounts/plans.ts';
+import { budgetConditions, keyConditions } from '../../src/alerts/account-conditions.ts';
 import { AlertStore, CLAIM_MS } from '../../src/alerts/store.ts';
 import { pauseAfter } from '../../src/alerts/outbox.ts';
 import type { Database } from '../../src/database/database.ts';
@@ -401,6 +402,20 @@ for (const kind of testDatabases()) {
       await pass(clock, 2 * MINUTE, one);
       assert.deepEqual(messages(receiver).slice(2), ['alert.firing budget_100']);
       assert.equal(one.alerts.firing, 2);
+    });
+
+    test('an account whose own limits are damaged has no budgets, because its requests are refused', async () => {
+      await using database = await kind.open();
+      const day = Math.floor(NOW / DAY);
+      await addUsage(database, { day, model: 'a/b', tokens: 900, picoUsd: 0n });
+      const plans = new Plans({ plans: { standard: { tokensPerDay: 1000 } }, defaultPlan: 'standard' });
+      const found = () => budgetConditions(database, plans, [DEFAULT_ACCOUNT_ID], NOW);
+      assert.deepEqual(
+        (await found()).map(({ type }) => type),
+        ['budget_80'],
+      );
+      await database.kysely.updateTable('accounts').set({ limits: '{"tokensPerDay":"x"}' }).execute();
+      assert.deepEqual(await found(), []);
     });
 
     test('a budget is reported once per period at 80% and at 100%, for accounts with requests', async () => {

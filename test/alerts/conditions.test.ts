@@ -4,8 +4,8 @@ import * as fc from '../support/fast-check.ts';
 import { accountOfBudget, budgetsOf } from '../../src/alerts/account-conditions.ts';
 import { HOST, InstanceConditions, type Observation, type ReplicaView } from '../../src/alerts/conditions.ts';
 import { Traffic } from '../../src/alerts/traffic.ts';
-import { ALERTS, conditionOf } from '../../src/alerts/types.ts';
-import { ALERT_TYPES, alertsSchema } from '../../src/config/alerts.ts';
+import { ALERTS, conditionOf } from '../../src/core/alert-types.ts';
+import { alertsSchema } from '../../src/config/alerts.ts';
 import { FINE } from './fixture.ts';
 
 const SECOND = 1000;
@@ -212,6 +212,5 @@ test('texts are bounded and have no line breaks in titles, whatever the facts ar
 });
 
 test('every type has a description that ends with a full stop', () => {
-  assert.deepEqual(Object.keys(ALERTS), [...ALERT_TYPES]);
   for (const { description } of Object.values(ALERTS)) assert.match(description, /\.$/);
 });

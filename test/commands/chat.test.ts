@@ -96,10 +96,13 @@ describe('sluice chat', () => {
     child.stdout.destroy();
     const [code] = (await once(child, 'close')) as unknown[];
     assert.equal(code, 0);
-    await untilIdle(service);
-    const { stdout } = await run(['ledger', 'export', '--format', 'jsonl'], env);
+    let last = '';
+    await until(async () => {
+      const { stdout } = await run(['ledger', 'export', '--format', 'jsonl'], env);
+      last = stdout.trimEnd().split('\n').at(-1) ?? '';
+      return !last.includes('"state":"open"');
+    });
     // The key may be revoked before the service notices the disconnect.
-    const last = stdout.trimEnd().split('\n').at(-1) ?? '';
     assert.match(last, /"error_code":"(?:client_disconnected|invalid_api_key)"/);
   });
 

@@ -47,6 +47,9 @@ for (const kind of testDatabases()) {
       const byClient = await run(['usage', '--by', 'client', '--account', account], managed.env);
       assert.match(byClient.stdout, /^CLIENT +REQUESTS .*\nNode\.js +2 /);
 
+      const byOwner = await run(['usage', '--by', 'member,tag', '--account', account], managed.env);
+      assert.match(byOwner.stdout, /^MEMBER +TAG +REQUESTS .*\n- +- +2 /);
+
       const byKey = await run(['usage', '--by', 'key,account', '--account', account], managed.env);
       assert.match(byKey.stdout, new RegExp(`^a \\(\\S+\\) +acme \\(${account}\\) +2 `, 'm'));
 

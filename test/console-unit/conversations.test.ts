@@ -95,6 +95,19 @@ test('a full storage keeps what it has, and the conversation counts as not store
   assert.ok(conversations.isChanged(draft));
 });
 
+test('a tab that is reloaded while it writes continues the same conversation', async () => {
+  const { tab } = tabsOf();
+  const [before, after] = [tab(), tab()];
+  const draft = talked('first');
+  const writing = before.save(draft, 1);
+  const revisions = before.revisionsOf(draft.id);
+  await writing;
+  after.resume(draft.id, revisions, await after.read(draft.id));
+  const { id } = await after.save(talked('second', draft), 2);
+  assert.equal(id, draft.id);
+  assert.equal((await after.list()).length, 1);
+});
+
 test('a tab never overwrites what another tab wrote, and does not restore what that deleted', async () => {
   const { tab } = tabsOf();
   const [one, two] = [tab(), tab()];
@@ -136,11 +149,11 @@ test('changes of a tab that was closed before they were stored are stored later,
   const draft = talked('Hello');
   await before.save(draft, 1);
   const [other, reloaded] = [tab(), tab()];
-  reloaded.resume(draft.id, before.revisionOf(draft.id));
+  reloaded.resume(draft.id, before.revisionsOf(draft.id), await reloaded.read(draft.id));
   const more = talked('More', draft);
   assert.equal((await reloaded.save(more, 2)).id, draft.id);
   // Another tab that was closed then, too, has missed that.
-  other.resume(draft.id, before.revisionOf(draft.id));
+  other.resume(draft.id, before.revisionsOf(draft.id), await other.read(draft.id));
   assert.notEqual((await other.save(talked('Else', draft), 3)).id, draft.id);
 });
 

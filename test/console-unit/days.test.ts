@@ -56,8 +56,8 @@ describe('the URL of the usage page', () => {
     selectionOf(new URLSearchParams(query), '2026-11-22', all);
 
   test('the default range is thirty days', () => {
-    const { range, days, unit, split, breakdown } = selection('');
-    assert.deepEqual([range, countDays(days), unit, split, breakdown], ['30d', 30, 'day', 'none', 'model']);
+    const { range, days, unit, split } = selection('');
+    assert.deepEqual([range, countDays(days), unit, split], ['30d', 30, 'day', 'none']);
   });
 
   test('a custom range wins over a preset, and short ranges are shown by hour', () => {

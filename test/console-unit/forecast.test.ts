@@ -18,11 +18,13 @@ const at = Date.parse;
 
 test('a forecast assumes the average pace since the start of the day or month', () => {
   assert.deepEqual(forecastOf({ ...MONTH, used: '30' }, at('2026-11-16T00:00:00Z')), {
+    window: 'month',
     share: 0.6,
     amount: '60.000000',
     reachedAtMs: null,
   });
   assert.deepEqual(forecastOf({ ...DAY, used: 12_000 }, at('2026-11-27T06:00:00Z')), {
+    window: 'day',
     share: 2,
     amount: '48000',
     reachedAtMs: at('2026-11-27T12:00:00Z'),

@@ -72,7 +72,7 @@ const turnsOf = ({ columns }: Draft) =>
   columns.map(({ turns }) => turns.map(({ role, text }) => `${role}: ${text}`));
 
 /** Returns a draft as the tab restores it. */
-const restored = (draft: Draft) => fromTabText(tabText({ ...draft, id: draft.id || 'c1' }, null)).draft;
+const restored = (draft: Draft) => fromTabText(tabText({ ...draft, id: draft.id || 'c1' }, [])).draft;
 
 /** Sends the input and adds a response to every column. */
 function talk(draft: Draft, input: string): Draft {
@@ -283,8 +283,8 @@ test('storage restores the playground, with responses in progress as stopped', (
 
 test('what another version stored is ignored, and settings that it lacks get their defaults', () => {
   for (const bad of [null, '', '{', '7', '[]', '{"columns": []}', '{"version": 0, "draft": {}}']) {
-    const { draft, revision } = fromTabText(bad);
-    assert.deepEqual([{ ...draft, id: '' }, revision], [EMPTY_DRAFT, null], String(bad));
+    const { draft, revisions } = fromTabText(bad);
+    assert.deepEqual([{ ...draft, id: '' }, revisions], [EMPTY_DRAFT, []], String(bad));
   }
   const { user: _, ...older } = DEFAULTS;
   assert.equal(opened({ ...EMPTY_DRAFT, settings: older as Settings }).settings.user, '');

@@ -12,7 +12,7 @@ import {
 } from 'playwright-core';
 import { until } from '../harness.ts';
 import { findChromium, launchOptions } from './chromium.ts';
-import { noon, shiftClock } from './noon.ts';
+import { noon, shiftClock } from '../support/noon.ts';
 
 /** Options that skip a test if there is no browser. */
 export const WITH_BROWSER = {

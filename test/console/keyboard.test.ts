@@ -48,6 +48,7 @@ describe('keyboard use', WITH_BROWSER, () => {
     '/models',
     '/members',
     '/settings',
+    '/spend',
     '/operator/accounts',
   ]) {
     test(`every tab stop on ${path} is reachable and has a visible focus`, async () => {

@@ -278,7 +278,7 @@ describe('operator pages', WITH_BROWSER, () => {
     await main.getByRole('alert').filter({ hasText: 'Could not load this data' }).waitFor();
     assert.equal(await main.getByText('No matching accounts').count(), 0);
     await page.goto('/operator/accounts');
-    await main.getByText('Could not load the usage of the accounts: Not now.').waitFor();
+    await main.getByText('Could not load the cost of the accounts: Not now.').waitFor();
     await main
       .getByRole('row', { name: /Default/ })
       .getByText('—')

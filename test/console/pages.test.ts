@@ -21,6 +21,7 @@ import { openConsole, openSeededService, setUp, type SeededService } from './ser
 const LAYOUTS = [
   'sign-in',
   'overview',
+  'spend',
   'keys',
   'keys-create',
   'requests-filters',
@@ -33,7 +34,7 @@ const LAYOUTS = [
 ];
 
 /** Pages that show the names of accounts, keys, users and models outside of tables. */
-const NAMING = ['overview', 'usage', 'members', 'operator-account', 'settings'];
+const NAMING = ['overview', 'usage', 'spend', 'members', 'operator-account', 'settings'];
 
 describe('pages of the console', WITH_BROWSER, () => {
   const owned = new AsyncDisposableStack();

@@ -24,6 +24,7 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'overview-empty', path: '/', by: 'new-operator' },
   { name: 'keys-empty', path: '/keys', by: 'new-operator' },
   { name: 'usage-empty', path: '/usage', by: 'new-operator' },
+  { name: 'spend-empty', path: '/spend', by: 'new-operator' },
   { name: 'requests-empty', path: '/requests', by: 'new-operator' },
   { name: 'overview', path: '/', by: 'operator' },
   { name: 'keys', path: '/keys', by: 'operator' },
@@ -31,6 +32,8 @@ export const PAGES: readonly ConsolePage[] = [
   { name: 'key', path: '/keys', by: 'operator', into: dialogOfFirstRow },
   { name: 'key-revoke', path: '/keys', by: 'operator', into: askToRevoke },
   { name: 'usage', path: '/usage', by: 'operator' },
+  { name: 'spend', path: '/spend', by: 'operator' },
+  { name: 'spend-budget', path: '/spend?by=account', by: 'operator', into: openBudget },
   { name: 'requests', path: '/requests', by: 'operator' },
   {
     name: 'requests-filters',
@@ -149,6 +152,14 @@ async function askToRevoke(page: Page): Promise<void> {
 async function openFilters(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'More filters' }).click();
   await page.getByRole('dialog', { name: 'More filters' }).waitFor();
+}
+
+async function openBudget(page: Page): Promise<void> {
+  await page
+    .getByRole('button', { name: /^(Set|Edit) budget of / })
+    .first()
+    .click();
+  await page.getByRole('dialog').waitFor();
 }
 
 /** Presses a shortcut that loads and opens a dialog. */

@@ -107,6 +107,22 @@ describe('images in the playground', WITH_BROWSER, () => {
     assert.ok((source ?? '').length > 8_000_000);
   });
 
+  test('images that a tab cannot keep come back from the stored conversation', async () => {
+    // Later messages stay in the tab.
+    await page.evaluate(`IDBObjectStore.prototype.put = () => {
+      throw new DOMException('full', 'QuotaExceededError');
+    };`);
+    await message().fill('And now?');
+    await message().press('Enter');
+    await page.getByText('The images are too large to be stored').waitFor();
+    page.once('dialog', (dialog) => void dialog.accept());
+    await page.reload();
+    const users = page.getByRole('article', { name: 'User' });
+    await users.last().getByText('And now?').waitFor();
+    const source = await users.nth(-2).getByRole('img', { name: 'Attachment 1' }).getAttribute('src');
+    assert.ok((source ?? '').length > 8_000_000);
+  });
+
   test('images fit a narrow window, and have no accessibility violations', async () => {
     await choose().setInputFiles([FILE, FILE, FILE, FILE, FILE]);
     await images().getByRole('img', { name: 'Attachment 5' }).waitFor();

@@ -187,8 +187,11 @@ function keyRow(random: Random, key: SeedKey, now: number): KeyRow {
   const at = (daysAgo: number | undefined) =>
     daysAgo === undefined ? null : Math.round(now - daysAgo * DAY_MS);
   const letters = () => random.between(36 ** 3, 36 ** 4 - 1).toString(36);
+  const members = SEED_USERS.flatMap(({ accounts }, index) => (key.account in accounts ? [index] : []));
+  const author = members[key.name.length % members.length];
   return {
     id: keyId(key),
+    created_by: author === undefined ? null : `user:${userId(author)}`,
     account_id: key.account,
     kind: key.kind ?? 'caller',
     name: key.name,

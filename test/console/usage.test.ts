@@ -2,14 +2,11 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { Page } from 'playwright-core';
-import { sql } from 'kysely';
-import { dayOf } from '../../src/accounts/ledger/days.ts';
-import { openDatabase } from '../../src/database/database.ts';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { MODEL, scriptedYaml, until } from '../harness.ts';
 import { textOf, WITH_BROWSER } from './browser.ts';
 import { open } from './pages.ts';
-import { startAtNoon } from './noon.ts';
+import { startAtNoon } from '../support/noon.ts';
 import { newKey, openStage, type Stage } from './stage.ts';
 
 /** Text of the prompts, which no page may show. */
@@ -290,24 +287,20 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     });
   });
 
-  test('a receipt explains why tokens were computed again, and the breakdown by key sums them', async () => {
+  test('a receipt explains why tokens were computed again, and Spend sums them', async () => {
     const content = 'A long task. '.repeat(280) + scripted({ cachedTokens: 0 });
     let id = '';
     for (let call = 0; call < 2; call++) id = await sendRequest(`long-${call}`, content);
     await page.goto(`/requests/${id}`);
     const note = page.getByRole('region', { name: 'Request', exact: true }).getByRole('note').first();
     await note.getByText(/^The request begins like the one .* before, but the replica computed/).waitFor();
-    await page.goto('/usage?breakdown=key&range=today');
-    const table = page.getByRole('table', { name: 'Usage by key' });
-    await table.getByRole('columnheader', { name: 'Missed in cache' }).waitFor();
-    await table.getByTitle(/^[89]\d\d of 1,[89]\d\d prompt tokens$/).waitFor();
-    await page
-      .getByRole('group', { name: 'Group breakdown by' })
-      .getByRole('button', { name: 'Client' })
-      .click();
-    const clients = page.getByRole('table', { name: 'Usage by client' });
-    await clients.getByRole('row', { name: /^Node\.js / }).waitFor();
-    assert.equal(await clients.getByRole('columnheader', { name: /TTFT/ }).count(), 0);
+    await page.goto('/spend?by=client');
+    const clients = page.getByRole('table', { name: 'Spend by client' });
+    await clients.getByRole('button', { name: 'Table options' }).click();
+    await page.getByRole('menuitemcheckbox', { name: 'Missed in cache' }).click();
+    await page.keyboard.press('Escape');
+    await clients.getByRole('columnheader', { name: 'Missed in cache' }).waitFor();
+    await clients.getByRole('row', { name: /^Node\.js .* [89]\d\d / }).waitFor();
     await clients.getByRole('link', { name: 'Node.js' }).click();
     await page.getByRole('button', { name: 'Remove filter: Client: Node.js' }).waitFor();
     await page.goto('/usage?split=client');
@@ -317,24 +310,6 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await page.getByRole('button', { name: 'Show Time to first token as table' }).click();
     const ttft = page.getByRole('region', { name: 'Time to first token by day' });
     await ttft.getByRole('columnheader', { name: 'p95' }).waitFor();
-  });
-
-  test('the breakdown shows the keys with the most tokens, and more of them on request', async () => {
-    await using database = await openDatabase({ home: stage.service.home, url: null });
-    const today = dayOf(Date.now());
-    await sql`
-      insert into usage_days (account_id, day, model, key_id, requests, errors, aborted, interrupted, prompt_tokens,
-        cached_tokens, completion_tokens, reasoning_tokens, billed_tokens, cost_pico)
-      with recursive numbers (number) as (select 1 union all select number + 1 from numbers where number < 1500)
-      select (select account_id from keys limit 1), ${today}, 'a/b', 'key_' || number, 1, 0, 0, 0, 1000000 + number, 0, 0, 0, 0, 0
-      from numbers`.execute(database.kysely);
-    await page.goto('/usage?breakdown=key&range=today');
-    const table = page.getByRole('table', { name: 'Usage by key' });
-    await table.getByRole('row').nth(1).getByText('key_1500', { exact: true }).waitFor();
-    assert.equal(await table.getByRole('row').count(), 101);
-    await page.getByText('100 keys loaded').waitFor();
-    await page.getByRole('button', { name: 'Load more' }).click();
-    await page.getByText('1000 keys with the most tokens').waitFor();
   });
 
   test('no page shows prompts', async () => {

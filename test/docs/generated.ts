@@ -7,7 +7,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { ALERTS } from '../../src/alerts/types.ts';
+import { ALERTS } from '../../src/core/alert-types.ts';
 import { configFields } from '../../src/config/issues.ts';
 import type { Access } from '../../src/http/api/contract/operation.ts';
 import { API_ENDPOINTS } from '../../src/http/api/endpoints.ts';

@@ -6,7 +6,11 @@ import { after, test } from 'node:test';
 import { scripted } from '../support/scripted-engine/directive.ts';
 import { chat, ManualClock, MODEL, scriptedYaml, openService, startService, until } from '../harness.ts';
 import { Management } from '../management.ts';
+import { startAtNoon } from '../support/noon.ts';
 import { exchange, requestText, transcript, Wire } from './wire.ts';
+
+// A limit that is used up resets soon at the end of a month.
+startAtNoon();
 
 /**
  * Compares each kind of response with a file in `golden/`, with IDs and times masked and Node's own headers left out.

@@ -1,5 +1,5 @@
 import type { AuthenticatedKey } from '../../src/accounts/keys.ts';
-import { openUsageHistory } from '../../src/accounts/ledger/history.ts';
+import { openLimitHistory } from '../../src/accounts/ledger/history.ts';
 import { openLedger } from '../../src/accounts/ledger/open-ledger.ts';
 import { MemoryLimiter } from '../../src/accounts/limits/memory.ts';
 import { Plans } from '../../src/accounts/plans.ts';
@@ -93,7 +93,7 @@ export async function openAccounting(
   const { ledger: settings } = configSchema.parse({});
   const limiter = owned.use(
     new MemoryLimiter({
-      history: openUsageHistory(database),
+      history: openLimitHistory(database),
       reservedShare: 0.05,
       clock: new ManualClock(),
     }),

@@ -140,6 +140,50 @@ describe('reasoning before a constrained answer', SKIP, () => {
     choice.dispose();
   });
 
+  test('a used-up budget ends the reasoning, also after a continuation, and then begins the answer', () => {
+    const { model, vocabulary } = loaded;
+    const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
+    const [closing, opensAnswer] = [tokenize(THINK.close), tokenize('Answer:')];
+    const begin = () => {
+      const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [
+        new Uint32Array(1),
+      ]);
+      const choice = chatChoice(job, {
+        output: new ChoiceOutput({
+          vocabulary,
+          format: null,
+          reasoning: THINK,
+          insideReasoning: true,
+          tools: [],
+          stop: [],
+          oneCall: false,
+        }),
+        constraint: new OutputConstraint(model, vocabulary, { first: null, answer: null, call: null }, true),
+        grammarField: 'response_format',
+        createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
+        tokenize,
+        closing,
+        opensAnswer,
+        reasoningBudget: 3,
+      });
+      return { job, choice };
+    };
+    const [word = -1] = tokenize(' red');
+    const { job, choice } = begin();
+    choice.replay(word, vocabulary);
+    for (const _ of [2, 3]) {
+      assert.deepEqual(choice.tokensFor(word, vocabulary), [word]);
+      choice.accept(word, null, vocabulary);
+    }
+    assert.deepEqual(choice.tokensFor(word, vocabulary), closing);
+    // A model that reasons again, as gpt-oss can, must answer.
+    assert.deepEqual(choice.tokensFor(word, vocabulary), [...closing, ...opensAnswer]);
+    for (const token of closing) choice.accept(token, null, vocabulary);
+    assert.deepEqual(choice.tokensFor(word, vocabulary), [word]);
+    assert.equal(job.reasoningTokens, 3 + closing.length);
+    choice.dispose();
+  });
+
   test('reasoning and an answer with a grammar continue after any of their events', async () => {
     const { model, vocabulary } = loaded;
     const cache = new GrammarCache(model, vocabulary);

@@ -73,6 +73,8 @@ export function chatChoice(
   return new JobChoice({
     tokenize: () => [],
     closing: [],
+    opensAnswer: [],
+    reasoningBudget: Infinity,
     ...options,
     job,
     index: 0,

@@ -115,6 +115,8 @@ describe('the step loop', { skip: file === undefined && 'SLUICE_TEST_MODEL is no
       output,
       constraint,
       closing,
+      opensAnswer: [],
+      reasoningBudget: Infinity,
       grammarField,
       createSampler: () => createSampler?.(constraint) ?? model.sampler(ENDLESS, constraint.initial()),
     });

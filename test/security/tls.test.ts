@@ -20,6 +20,8 @@ test('a replica is called over TLS only if its certificate is trusted', async ()
     { host: '127.0.0.1', port: 0 },
     { maxChoices: 1, modelId: MODEL, log: SILENT },
   );
+  await using closing = new AsyncDisposableStack();
+  closing.defer(() => engine.close());
   await using proxy = await tlsProxy(engine.port ?? 0);
   const yaml = `models: [{id: ${MODEL}, replicas: [{url: 'https://127.0.0.1:${proxy.port}', dialect: sluice}]}]`;
   {
@@ -36,7 +38,6 @@ test('a replica is called over TLS only if its certificate is trusted', async ()
     assert.ok(proxy.connections() > 0);
   } finally {
     setDefaultCACertificates(trusted);
-    await engine.close();
   }
 });
 

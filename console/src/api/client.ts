@@ -1,6 +1,6 @@
-import { ROUTES, USAGE_COUNTS, type Contract } from '../../../src/http/api/contract.ts';
+import { ACTION_LABELS, ROUTES, USAGE_COUNTS, type Contract } from '../../../src/http/api/contract.ts';
 
-export { USAGE_COUNTS };
+export { ACTION_LABELS, USAGE_COUNTS };
 
 /** The name of a management API endpoint. */
 export type Operation = keyof Contract;

@@ -13,7 +13,7 @@ interface DraftFormProps<Draft extends object> extends DraftOptions<Draft> {
   children: (field: FieldOf<Draft>) => ReactNode;
 }
 
-/** A form on a page of its own, such as sign-in. */
+/** A form on a page of its own, such as sign-in, or in a popover. */
 export function DraftForm<Draft extends object>(props: DraftFormProps<Draft>) {
   const { field, errors, error, busy, save } = useDraft(props);
   return (

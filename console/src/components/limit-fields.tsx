@@ -12,7 +12,7 @@ interface LimitFieldsProps {
 /** Inputs for limits; empty: no limit. */
 export function LimitFields({ names, field, placeholder = () => 'No limit' }: LimitFieldsProps) {
   return (
-    <div className="grid gap-4 sm:grid-cols-2">
+    <div className={`grid gap-4 ${names.length > 1 ? 'sm:grid-cols-2' : ''}`}>
       {names.map((name) => (
         <TextField
           key={name}

@@ -57,15 +57,14 @@ export function LimitMeter({ limitStatus, scope }: LimitMeterProps) {
 function Pace({ limitStatus }: LimitMeterProps) {
   const forecast = forecastOf(limitStatus, useNow(30_000));
   if (forecast === null) return null;
-  const { share, amount, reachedAtMs } = forecast;
-  const end = limitStatus.limit.endsWith('_per_day') ? 'day' : 'month';
+  const { window, share, amount, reachedAtMs } = forecast;
   return (
     <p
       className={`mt-1 text-2xs tabular-nums ${share > 1 ? 'text-warn' : 'text-ink-3'}`}
-      title={`What was used since the start of the ${end}, divided by the share of it that has passed`}
+      title={`What was used since the start of the ${window}, divided by the share of it that has passed`}
     >
-      At this pace: {limitAmount(limitStatus.limit, amount)} by the end of the {end}, {percent(share)} of the
-      limit
+      At this pace: {limitAmount(limitStatus.limit, amount)} by the end of the {window}, {percent(share)} of
+      the limit
       {reachedAtMs !== null && (
         <>
           , reached <Time at={new Date(reachedAtMs).toISOString()} />

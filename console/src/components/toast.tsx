@@ -7,8 +7,8 @@ export function Toasts() {
   return (
     <Toast.Provider toastManager={toasts} timeout={5000} limit={2}>
       <Toast.Portal>
-        <Toast.Viewport // At the top, because menus, drawers and the playground have their buttons at the bottom.
-          className="fixed inset-x-4 top-2 z-50 mx-auto flex flex-col gap-2 sm:w-96"
+        <Toast.Viewport // At the top, because the menu and the playground have buttons at the bottom. Drawers of phones have one at the top.
+          className="fixed inset-x-4 bottom-4 z-50 mx-auto flex flex-col gap-2 sm:top-2 sm:bottom-auto sm:w-96"
         >
           <List />
         </Toast.Viewport>
@@ -22,7 +22,7 @@ function List() {
     <Toast.Root
       key={toast.id}
       toast={toast}
-      swipeDirection={['up', 'right']}
+      swipeDirection={['up', 'down', 'right']}
       className="flex animate-rise items-center gap-3 rounded-lg border border-line bg-raised py-2.5 pr-2 pl-3.5 shadow-popup data-limited:hidden"
     >
       {toast.type === 'bad' ? (

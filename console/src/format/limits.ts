@@ -81,9 +81,23 @@ function pico(amount: LimitStatus['bound']): bigint {
   return BigInt(digits + fraction.padEnd(12, '0').slice(0, 12));
 }
 
+/** The calendar windows of limits. Each function returns the start of the window that ends at `end`, in Unix milliseconds. */
+const WINDOWS = {
+  day: (end: Date) => end.setUTCDate(end.getUTCDate() - 1),
+  month: (end: Date) => end.setUTCMonth(end.getUTCMonth() - 1),
+};
+export type LimitWindow = keyof typeof WINDOWS;
+
+/** Returns the calendar window of a limit; null: it has none. */
+export function windowOf(limit: LimitName): LimitWindow | null {
+  const window = limit.slice(limit.lastIndexOf('_') + 1);
+  return window in WINDOWS ? (window as LimitWindow) : null; // Checked.
+}
+
 /** What a daily or monthly limit will have used at its end, at the average pace since its start. */
 export interface Forecast {
-  /** Share of the bound at the end of the day or month: above 1 if the limit will be reached. */
+  window: LimitWindow;
+  /** Share of the bound at the end of the window: above 1 if the limit will be reached. */
   share: number;
   /** Amount at the end, as `limitAmount` takes it. */
   amount: string;
@@ -91,7 +105,7 @@ export interface Forecast {
   reachedAtMs: number | null;
 }
 
-/** Share of a day or month after which there is a forecast: 72 minutes, or a day and a half. */
+/** Share of a window after which there is a forecast: 72 minutes, or a day and a half. */
 const MIN_ELAPSED = 0.05;
 
 /** Returns the forecast of a limit per day or month; null for others, or if little of the time has passed. */
@@ -105,12 +119,10 @@ export function forecastOf(
   }: Pick<LimitStatus, 'limit' | 'bound' | 'used' | 'reserved' | 'resets_at'>,
   nowMs: number,
 ): Forecast | null {
-  if (resetsAt === null || !/_per_(day|month)$/.test(limit)) return null;
+  const window = windowOf(limit);
+  if (resetsAt === null || window === null) return null;
   const endMs = Date.parse(resetsAt);
-  const start = new Date(endMs);
-  if (limit.endsWith('_per_day')) start.setUTCDate(start.getUTCDate() - 1);
-  else start.setUTCMonth(start.getUTCMonth() - 1);
-  const startMs = start.getTime();
+  const startMs = WINDOWS[window](new Date(endMs));
   const elapsed = (nowMs - startMs) / (endMs - startMs);
   // Running requests give most of what they have reserved back.
   const [spent, limited] = [Number(used) - Number(reserved), Number(bound)];
@@ -118,7 +130,12 @@ export function forecastOf(
   const amount = spent / elapsed;
   const share = amount / limited;
   const reachedAtMs = share <= 1 || spent >= limited ? null : startMs + ((nowMs - startMs) * limited) / spent;
-  return { share, amount: isMoney(limit) ? amount.toFixed(6) : String(Math.round(amount)), reachedAtMs };
+  return {
+    window,
+    share,
+    amount: isMoney(limit) ? amount.toFixed(6) : String(Math.round(amount)),
+    reachedAtMs,
+  };
 }
 
 /** The input of limits, as text; empty: none. */

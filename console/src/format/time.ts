@@ -44,6 +44,7 @@ export const clock = (atMs: number): string => CLOCK.format(atMs);
 export const utc = (at: string): string => `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 
 const DAY = formats({ day: 'numeric', month: 'short', year: 'numeric', ...UTC });
+const MONTH = formats({ month: 'long', year: 'numeric', ...UTC });
 const LONG_DAY = formats({ weekday: 'short', day: 'numeric', month: 'short', year: 'numeric', ...UTC });
 const DAY_TICK = formats({ day: 'numeric', month: 'short', ...UTC });
 const HOUR = formats({ ...MINUTES, ...UTC });
@@ -52,6 +53,9 @@ const HOUR_MS = 3_600_000;
 
 /** Formats UTC days, such as `24 Oct – 22 Nov 2026`; both are included. */
 export const utcDays = (firstMs: number, lastMs: number): string => DAY.formatRange(firstMs, lastMs);
+
+/** Formats the month of a UTC day, such as `November 2026`. */
+export const utcMonth = (day: string): string => MONTH.format(Date.parse(day));
 
 /** Returns a formatter of UTC hours or days for an axis; `time` in Unix seconds. */
 export const utcTick = (length: 'hour' | 'day') => (time: number) =>

@@ -1,5 +1,5 @@
 import { createContext, use, type ReactNode } from 'react';
-import type { ResponseOf } from '../api/client.ts';
+import type { ItemOf, ResponseOf } from '../api/client.ts';
 
 type Session = ResponseOf<'getSession'>;
 /** A session of a signed-in user. */
@@ -29,6 +29,17 @@ export function useSession(): SignedIn {
 /** Returns the status of an account: no keys can be created unless it is active. `active` if it is not one of the user's. */
 export function useAccountStatus(accountId: string | undefined): SignedIn['accounts'][number]['status'] {
   return useSession().accounts.find(({ id }) => id === accountId)?.status ?? 'active';
+}
+
+/** What the user may do with a key: `change` it (edit or rotate), only `end` it, or nothing. */
+export function useKeyRights(): (key: ItemOf<'listKeys'>) => 'change' | 'end' | null {
+  const { user } = useSession();
+  return ({ kind, status }) => {
+    // The service refuses changes of keys that manage all of it.
+    if (kind === 'admin' && !user.operator) return null;
+    if (status === 'live') return 'change';
+    return status === 'damaged' ? 'end' : null;
+  };
 }
 
 /** Provides the session to all components inside. */

@@ -2,17 +2,17 @@ import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../database/database.ts';
 import { firstIdAt } from '../../database/partitions.ts';
 import { CALENDAR_WINDOWS, periodAround } from '../limits/calendar.ts';
-import type { HistoryEntry, UsageHistory, UsageHolders } from '../limits/limiter.ts';
+import type { HistoryEntry, LimitHistory, LimitHolders } from '../limits/limiter.ts';
 import { halfSums, wholeSum } from './cost.ts';
 import { dayOf } from './days.ts';
 import { COUNTS } from './roll-ups.ts';
 
 /** Reads the usage of accounts from the ledger, for limits. The caller keeps ownership of `database`. */
-export function openUsageHistory(database: Database): UsageHistory {
+export function openLimitHistory(database: Database): LimitHistory {
   return { read: (...query) => read(database, ...query) };
 }
 
-interface UsageRow extends RecentUsage {
+interface CountsRow extends RecentCounts {
   state: HistoryEntry['state'];
   /** With a space after each. */
   windows: string;
@@ -49,7 +49,7 @@ export function windowsOf(names: string): HistoryEntry['windows'] {
  */
 async function read(
   database: Database,
-  { accountId, keyIds, otherKeys }: UsageHolders,
+  { accountId, keyIds, otherKeys }: LimitHolders,
   atMs: number,
   recentMs: number,
   exceptIds: readonly string[],
@@ -62,7 +62,7 @@ async function read(
   const { fromMs, toMs, windows } = calendarAt(atMs);
   const startDay = sql`started_at / 86400000`;
   // By position, because PostgreSQL would group by the column `key_id` instead of the key that is returned.
-  const { rows } = await sql<UsageRow>`
+  const { rows } = await sql<CountsRow>`
     select 'settled' as state, ${windows(sql`day`)}, ${key} as key_id, model, 0 as requests,
       cast(sum(billed_tokens) as bigint) as tokens, ${sql.raw(halfSums('cost_pico'))}
     from usage_days
@@ -106,7 +106,7 @@ function isOneOf({ location }: Database, column: 'id' | 'key_id', ids: readonly 
  * Usage of one key and model. Running requests count with their reserved tokens, others with their billed tokens. Requests
  * that were refused with a 4xx have none.
  */
-export interface RecentUsage {
+export interface RecentCounts {
   key_id: string;
   model: string;
   requests: number;
@@ -114,11 +114,11 @@ export interface RecentUsage {
 }
 
 /** Returns the usage of an account by requests that started since `sinceMs` (Unix milliseconds). */
-export async function readRecentUsage(
+export async function readRecentCounts(
   database: Database,
   accountId: string,
   sinceMs: number,
-): Promise<RecentUsage[]> {
+): Promise<RecentCounts[]> {
   const { rows } = await recent(sql`account_id = ${accountId}`, sql`key_id`, sinceMs).execute(
     database.reports,
   );
@@ -126,7 +126,7 @@ export async function readRecentUsage(
 }
 
 function recent(isRead: RawBuilder<unknown>, key: RawBuilder<unknown>, sinceMs: number) {
-  return sql<UsageRow>`
+  return sql<CountsRow>`
     select 'settled' as state, 'minute ' as windows, ${key} as key_id, model, count(*) as requests,
       cast(sum(case when state = 'open' then reserved_tokens when billed = 1 then prompt_tokens + completion_tokens
         else 0 end) as bigint) as tokens,

@@ -1,3 +1,4 @@
+import type { ConfigFile } from '../../config/schema.ts';
 import type { Database } from '../../database/database.ts';
 import type { Log } from '../../support/log.ts';
 import { steadyNow } from '../clock.ts';
@@ -12,10 +13,9 @@ const MAINTENANCE_MS = 3_600_000;
 const REGISTER_PAUSE_MS = 250;
 
 export interface InstanceOptions {
+  settings: ConfigFile['ledger'];
   store: LedgerStore;
   log: Log;
-  leaseMs: number;
-  keepDays: number | undefined;
   /** Called when this instance was registered with a new epoch. */
   onLive: (epoch: number) => void;
   /** Called when a heartbeat could not be written. */
@@ -46,12 +46,12 @@ export class Instance {
   /** Registers this instance and settles the rows of dead ones. Rejects with a `DatabaseError`. */
   static async start(options: InstanceOptions): Promise<Instance> {
     const instance = new Instance(options);
-    const { leaseMs } = options;
+    const { leaseMs, keepDays } = options.settings;
     instance.#activate(await options.store.register(leaseMs));
     await instance.#settleDeadInstances();
     instance.#repeat(leaseMs / 3, () => instance.#heartbeat());
     instance.#repeat(leaseMs, () => instance.#settleDeadInstances());
-    instance.#repeat(MAINTENANCE_MS, () => instance.#maintain(options.keepDays));
+    instance.#repeat(MAINTENANCE_MS, () => instance.#maintain(keepDays));
     // Deletes no rows yet, because the clock of a machine that has just started may not be set.
     instance.#track(instance.#maintain(undefined));
     return instance;
@@ -87,7 +87,8 @@ export class Instance {
     const epoch = this.#epoch;
     if (epoch === null) return;
     try {
-      if (!(await this.#options.store.heartbeat(epoch, this.#options.leaseMs))) this.handleFenced(epoch);
+      if (!(await this.#options.store.heartbeat(epoch, this.#options.settings.leaseMs)))
+        this.handleFenced(epoch);
       this.#warned = false;
     } catch (error) {
       this.#warn('heartbeat not saved', error);
@@ -120,7 +121,7 @@ export class Instance {
   async #reRegister(): Promise<void> {
     while (!this.#stopped) {
       try {
-        this.#activate(await this.#options.store.register(this.#options.leaseMs));
+        this.#activate(await this.#options.store.register(this.#options.settings.leaseMs));
         return;
       } catch (error) {
         this.#warn('this instance could not be registered again; retrying', error);

@@ -1,3 +1,4 @@
+import type { ConfigFile } from '../../config/schema.ts';
 import { Deadline } from '../../support/deadline.ts';
 import type { Log } from '../../support/log.ts';
 import { asError } from '../../support/thrown.ts';
@@ -27,10 +28,9 @@ import {
 } from './write.ts';
 
 interface JournalOptions {
+  settings: ConfigFile['ledger'];
   store: LedgerStore;
   log: Log;
-  settleWaitMs: number;
-  leaseMs: number;
   retry: RetryPauses;
   /** Called when a write finds that this epoch has ended. */
   onFenced: (epoch: number) => void;
@@ -165,7 +165,7 @@ export class Journal {
     this.#writeAll();
     if (!this.#isIdle) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      using _limit = new Deadline(this.#options.settleWaitMs, resolve);
+      using _limit = new Deadline(this.#options.settings.settleWaitMs, resolve);
       this.#onIdle = resolve;
       await promise;
     }
@@ -177,7 +177,7 @@ export class Journal {
   }
 
   #settle(values: Values, resolve: (settled: SettleResult) => void, reject: (error: Error) => void): void {
-    const deadline = performance.now() + this.#options.settleWaitMs;
+    const deadline = performance.now() + this.#options.settings.settleWaitMs;
     const settling = { values, resolve, reject, deadline, doubtful: false, closes: false };
     const opening = this.#openings.get(values[0]);
     if (opening === undefined) {
@@ -188,7 +188,7 @@ export class Journal {
       opening.due = true;
     }
     // One timer for all settlements, because few are ever overdue.
-    this.#overdueTimer ??= new Deadline(this.#options.settleWaitMs, () => this.#rejectOverdue());
+    this.#overdueTimer ??= new Deadline(this.#options.settings.settleWaitMs, () => this.#rejectOverdue());
     this.#scheduleWrite();
   }
 
@@ -440,7 +440,7 @@ export class Journal {
     const epoch = this.#epoch;
     if (epoch === null) return;
     try {
-      const live = await this.#options.store.heartbeat(epoch, this.#options.leaseMs);
+      const live = await this.#options.store.heartbeat(epoch, this.#options.settings.leaseMs);
       if (this.#epoch !== epoch || this.#batch !== null) return;
       if (!live) this.#options.onFenced(epoch);
       else await this.#writeBatch(epoch);

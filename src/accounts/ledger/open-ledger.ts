@@ -39,22 +39,19 @@ export async function startLedger(
   { settings, log, onFenced, onReaped }: Omit<LedgerOptions, 'database' | 'exclusive'>,
   retry = RETRY_PAUSES,
 ): Promise<Ledger> {
-  const { leaseMs, settleWaitMs, keepDays, checkpointMs } = settings;
   await using owned = new AsyncDisposableStack();
   owned.use(store);
   const journal = new Journal({
+    settings,
     store,
     log,
-    leaseMs,
-    settleWaitMs,
     retry,
     onFenced: (epoch) => instance.handleFenced(epoch),
   });
   const instance = await Instance.start({
+    settings,
     store,
     log,
-    leaseMs,
-    keepDays,
     onLive: (epoch) => journal.resume(epoch),
     onHeartbeatFailed: (error) => journal.heartbeatFailed(error),
     onFenced: () => {
@@ -63,7 +60,7 @@ export async function startLedger(
     },
     onReaped,
   });
-  const checkpoints = setInterval(() => journal.checkpointAll(), checkpointMs).unref();
+  const checkpoints = setInterval(() => journal.checkpointAll(), settings.checkpointMs).unref();
   const resources = owned.move();
   return {
     open: (row, counts) => journal.open(row, counts),

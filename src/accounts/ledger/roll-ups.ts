@@ -1,7 +1,16 @@
 import { SUMMED, type SummedName } from '../../database/ledger-columns.ts';
 
-/** Dimensions by which usage can be grouped. */
-export const USAGE_DIMENSIONS = ['hour', 'day', 'model', 'key', 'account', 'client'] as const;
+/** Dimensions by which usage can be grouped. `member` is the user who created the key, `tag` each tag of the key. */
+export const USAGE_DIMENSIONS = [
+  'hour',
+  'day',
+  'model',
+  'key',
+  'account',
+  'client',
+  'member',
+  'tag',
+] as const;
 export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
 
 /** `error_code` of a request whose client disconnected. */

@@ -47,10 +47,14 @@ export type UsageJson = Record<CountName, number> & {
   account_id: string | null;
   /** Null also for requests that an earlier version recorded. */
   client: string | null;
+  /** Null also if no user created the key, or it is unknown. */
+  member_id: string | null;
+  /** Null also for keys without tags. */
+  tag: string | null;
   cost_usd: string;
-  /** Time to first token in milliseconds; null: no response had a token, or the query is by client. */
+  /** Time to first token in milliseconds; null: no response had a token, or the query is by client, member or tag. */
   ttft_ms: Percentiles<'p50' | 'p95'> | null;
-  /** Tokens per second after the first token; p5 is the slow end. Null: no response had two tokens, or by client. */
+  /** Tokens per second after the first token; p5 is the slow end. Null: no response had two tokens, or as above. */
   tokens_per_second: Percentiles<'p50' | 'p5'> | null;
 };
 
@@ -61,6 +65,8 @@ const COLUMNS = {
   key: 'key_id',
   account: 'account_id',
   client: 'client',
+  member: 'member_id',
+  tag: 'tag',
 } as const;
 
 /** The requested dimensions of a row. */
@@ -72,6 +78,10 @@ interface RowKey {
   account_id?: string;
   /** Empty: null in the ledger. */
   client?: string;
+  /** Empty: no user, or none is known. */
+  member_id?: string;
+  /** Empty: none. */
+  tag?: string;
 }
 
 type Counts = RowKey & Record<CountName, number>;
@@ -144,7 +154,7 @@ export async function readUsagePage(
     }
     for (const row of found.slice(0, left)) addSums(sums, row, by);
     signal?.throwIfAborted();
-    if (left > 0 && !isByClient(query))
+    if (left > 0 && !isByClient(query) && !isByOwner(query))
       await inTurn(database, () => readHistograms(database, window, histograms));
     if (following !== undefined) break;
   }
@@ -245,7 +255,7 @@ async function readNextPosition(
 ): Promise<Position | null> {
   const columns = columnsOf(page.by);
   const { rows } = await sql<RowKey>`
-    select ${columns} from ${usageOf(page)} where ${filtered(page)} ${groupedBy(page, columns)}
+    select ${columns} from ${usageOf(database, page)} where ${filtered(page)} ${groupedBy(page, columns)}
     order by ${columns} limit 1 offset ${sql.lit(count)}`.execute(database.reports);
   return rows[0] === undefined ? null : positionOf(rows[0], page.by);
 }
@@ -254,7 +264,7 @@ async function readNextPosition(
 async function readLargest(database: Database, page: UsageWindow, count: number): Promise<RowKey[]> {
   const columns = columnsOf(page.by);
   const { rows } = await sql<RowKey>`
-    select ${columns} from ${usageOf(page)} where ${filtered(page)} ${groupedBy(page, columns)}
+    select ${columns} from ${usageOf(database, page)} where ${filtered(page)} ${groupedBy(page, columns)}
     order by sum(prompt_tokens + completion_tokens) desc, sum(requests) desc, ${columns}
     limit ${sql.lit(count)}`.execute(database.reports);
   return rows;
@@ -293,7 +303,7 @@ async function* windowsOf(database: Database, query: UsageWindow): AsyncGenerato
     return;
   }
   const { rows: days } = await sql<{ day: number; count: number }>`
-    select day, count(*) as count from ${usageOf(query)} where ${filtered(query)} group by day order by day`.execute(
+    select day, count(*) as count from ${usageOf(database, query)} where ${filtered(query)} group by day order by day`.execute(
     database.reports,
   );
   let { fromDay } = query;
@@ -354,6 +364,8 @@ async function toRows(
       key_id: row.key_id ?? null,
       account_id: row.account_id ?? null,
       client: row.client || null,
+      member_id: row.member_id || null,
+      tag: row.tag || null,
       ...counts,
       cost_usd: usdText(row.costPico),
       ttft_ms: await percentiles(ttft, { p50: 0.5, p95: 0.95 }),
@@ -372,7 +384,7 @@ async function readSums(database: Database, query: UsageWindow, limit: number): 
     sql`cast(coalesce(sum(${sql.ref(column)}), 0) as bigint) as ${sql.ref(column)}`;
   const { rows } = await sql<SelectedSums>`
     select ${sql.join([...by, ...COUNT_NAMES.map(sum), sql.raw(halfSums('cost_pico'))])}
-    from ${usageOf(query)} where ${filtered(query)} ${grouped}
+    from ${usageOf(database, query)} where ${filtered(query)} ${grouped}
     ${limit === Infinity ? sql`` : sql`limit ${sql.lit(limit)}`}`.execute(database.reports);
   return rows;
 }
@@ -388,9 +400,25 @@ function groupedBy(query: UsageQuery, columns: RawBuilder<unknown>) {
 }
 
 /** Returns the table of sums that a query reads. */
-function usageOf(query: UsageWindow) {
-  if (isHourly(query)) return hourlyUsage(query);
-  return isByClient(query) ? clientUsage(query) : sql`usage_days`;
+function usageOf(database: Database, query: UsageWindow) {
+  const ofClients = isByClient(query) ? clientUsage(query) : sql`usage_days as usage`;
+  const sums = isHourly(query) ? hourlyUsage(query) : ofClients;
+  return isByOwner(query) ? ownerUsage(database, query, sums) : sums;
+}
+
+/** Adds the owner of the key to sums and, if the query is by tag, each of its tags: a row with several tags is repeated. */
+function ownerUsage({ location }: Database, { by }: UsageWindow, sums: RawBuilder<unknown>) {
+  const texts =
+    location.kind === 'sqlite'
+      ? sql`json_each(keys.tags) as tag`
+      : sql`json_array_elements_text(keys.tags::json) as tag(value)`;
+  const [tag, tags] = by.includes('tag')
+    ? [sql`tag.value`, sql`left join ${texts} on true`]
+    : [sql`''`, sql``];
+  return sql`(
+    select usage.*, coalesce(${tag}, '') as tag,
+      case when keys.created_by like 'user:%' then substr(keys.created_by, 6) else '' end as member_id
+    from ${sums} left join keys on keys.id = usage.key_id ${tags}) as usage`;
 }
 
 /** Encoded histograms of one row, to be added up. */
@@ -435,6 +463,11 @@ function isHourly({ by }: UsageQuery): boolean {
 /** Whether a query needs the client of each request. Latencies are not kept by client, which has no effect on them. */
 function isByClient({ by, client }: UsageQuery): boolean {
   return by.includes('client') || client != null;
+}
+
+/** Whether a query needs what is known of the key. Latencies are not read for it. */
+function isByOwner({ by }: UsageQuery): boolean {
+  return by.includes('member') || by.includes('tag');
 }
 
 type HistogramRow = RowKey & Record<keyof Histograms, string | null>;
@@ -530,7 +563,7 @@ function rowName(key: RowKey, by: readonly UsageDimension[]): string {
 function hourlyUsage(hours: UsageWindow) {
   const sums = USAGE_SUMS.map((sum) => sql`${sql.raw(sum.sql)} as ${sql.ref(sum.name)}`);
   return sql`(
-    select ${KEY}, ${sql.join(sums)} from ledger where ${inRange(hours)} and state <> 'open') as hours`;
+    select ${KEY}, ${sql.join(sums)} from ledger where ${inRange(hours)} and state <> 'open') as usage`;
 }
 
 /**
@@ -545,7 +578,7 @@ function clientUsage(query: UsageWindow) {
   return sql`(
     select ${key}, client, ${sql.join(sums)} from client_days where ${where}
     union all select ${key}, '', ${sql.join(sums)} from usage_days where ${where}
-    union all select ${key}, '', ${sql.join(negative)} from client_days where ${where}) as clients`;
+    union all select ${key}, '', ${sql.join(negative)} from client_days where ${where}) as usage`;
 }
 
 /** Selects the histograms of these hours, with the columns of `latency_days` plus the column `hour`. */

@@ -1,6 +1,6 @@
 import { periodAround } from './calendar.ts';
 import type { LimitKind, Unit } from './kinds.ts';
-import type { ActualUsage, Demand } from './limiter.ts';
+import type { Consumption, Demand } from './limiter.ts';
 import { nanoOfPico } from './money.ts';
 import { PARTS, type Limit, type ScopeLimits } from './scope-limits.ts';
 
@@ -25,7 +25,7 @@ export class Count {
   }
 }
 
-/** The usage of one scope. */
+/** The consumption of one scope. */
 export interface ScopeCounts {
   readonly limits: ScopeLimits;
   /** In the order of `KINDS`, whether or not there is a limit. */
@@ -64,7 +64,7 @@ export function amountsOf(
   };
 }
 
-export function usedAmounts({ request, tokens, pico }: ActualUsage): Amounts {
+export function usedAmounts({ request, tokens, pico }: Consumption): Amounts {
   return { requests: request ? 1 : 0, tokens, usd: nanoOfPico(pico) };
 }
 

@@ -1,7 +1,7 @@
 import { ServiceError } from '../../core/errors.ts';
 import { Count } from './counts.ts';
 import { KINDS, type LimitKind } from './kinds.ts';
-import type { HistoryEntry, UsageHistory } from './limiter.ts';
+import type { HistoryEntry, LimitHistory } from './limiter.ts';
 import { nanoOfPico } from './money.ts';
 
 /**
@@ -11,11 +11,11 @@ import { nanoOfPico } from './money.ts';
 const MAX_RECENT_MS = 3_600_000;
 
 /**
- * Reads the usage of an account (the key null) and of its keys, and of at most `MAX_RECENT_MS` for their buckets. Rejects
+ * Reads the consumption of an account (the key null) and of its keys, and of at most `MAX_RECENT_MS` for their buckets. Rejects
  * with a `ServiceError` `storage_unavailable`.
  */
 export async function readHistory(
-  history: UsageHistory,
+  history: LimitHistory,
   accountId: string,
   keys: readonly (string | null)[],
   atMs: number,

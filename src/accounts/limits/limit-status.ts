@@ -109,7 +109,7 @@ export function readAppliedLimits(text: string): AppliedLimit[] {
   return tuples.map(([scope, model, limit, bound, left]) => ({ scope, model, limit, bound, left }));
 }
 
-/** Returns the current usage of every limit. */
+/** Returns the current consumption of every limit. */
 export function limitStatuses(scopes: readonly ScopeCounts[], nowMs: number): LimitStatus[] {
   return scopes.flatMap(({ limits, counts }) =>
     counts.flatMap((count) => {

@@ -59,8 +59,8 @@ export type Decision =
   | { admitted: true; reservation: Reservation; headers: RateLimitHeaders }
   | { admitted: false; denial: Denial; headers: RateLimitHeaders };
 
-/** The usage of a request. All zero if it failed, with `request: false` if the service is the cause. */
-export interface ActualUsage {
+/** The consumption of a request. All zero if it failed, with `request: false` if the service is the cause. */
+export interface Consumption {
   tokens: number;
   pico: bigint;
   /** Whether the request counts against request limits. */
@@ -76,15 +76,15 @@ export interface Limiter extends AsyncDisposable {
    */
   admit(demand: Demand): Decision | Promise<Decision>;
   /** Replaces the reservation with what was used, when the request has ended. Call once. Never throws. */
-  release(reservation: Reservation, actual: ActualUsage): void;
+  release(reservation: Reservation, actual: Consumption): void;
   /** Returns the current headers without reserving anything, for a request that was refused before admission. */
   currentHeaders(query: LimitQuery): RateLimitHeaders | Promise<RateLimitHeaders>;
   /**
-   * Returns the current usage of each limit of the plan and, with `keyLimits`, of the key: for all models and for
+   * Returns the current consumption of each limit of the plan and, with `keyLimits`, of the key: for all models and for
    * `model`. With `model` `''`, includes every model that has its own limits.
    */
   status(query: LimitQuery): Promise<LimitStatus[]>;
-  /** The store that counts usage. */
+  /** The store that counts consumption. */
   readonly store: 'memory' | 'valkey';
   /** Whether the store is reachable. If not, each instance applies its share of the limits, or refuses requests. */
   readonly reachable: boolean;
@@ -92,7 +92,7 @@ export interface Limiter extends AsyncDisposable {
   invalidate(): void;
 }
 
-/** The current usage of one limit. */
+/** The current consumption of one limit. */
 export interface LimitStatus {
   scope: 'account' | 'key';
   /** Null: all models. */
@@ -109,37 +109,37 @@ export interface LimitStatus {
   perMinute: number | null;
 }
 
-/** Reads the usage of an account from the ledger, to initialize its counters. */
-export interface UsageHistory {
+/** Reads the consumption of an account from the ledger, to initialize its counters. */
+export interface LimitHistory {
   /**
-   * Returns usage by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds), or
+   * Returns consumption by key and model, of requests that started in the UTC day and month of `atMs` (Unix milliseconds), or
    * in the last `recentMs`. All values are from one snapshot. Except for `minute`, they exclude the requests `exceptIds`: the
    * caller counts them itself, whether they are settled before or after the snapshot. Rejects with a `DatabaseError`.
    */
   read(
-    holders: UsageHolders,
+    holders: LimitHolders,
     atMs: number,
     recentMs: number,
     exceptIds: readonly string[],
   ): Promise<HistoryEntry[]>;
 }
 
-/** Whose usage is read. An account can have many keys, and few of them have limits. */
-export interface UsageHolders {
+/** Whose consumption is read. An account can have many keys, and few of them have limits. */
+export interface LimitHolders {
   accountId: string;
-  /** The keys whose usage is separate. */
+  /** The keys whose consumption is separate. */
   keyIds: readonly string[];
-  /** Whether the usage of all other keys of the account is included, as that of one key with an empty ID. */
+  /** Whether the consumption of all other keys of the account is included, as that of one key with an empty ID. */
   otherKeys: boolean;
 }
 
-/** Part of the usage of one key and model. To be added to the other entries, because it can be negative. */
+/** Part of the consumption of one key and model. To be added to the other entries, because it can be negative. */
 export interface HistoryEntry {
   /** Empty: `otherKeys`. */
   keyId: string;
   model: string;
   /**
-   * `settled`: billed usage of ended rows; interrupted and failed requests are not billed. For `minute`, refused ones count
+   * `settled`: billed consumption of ended rows; interrupted and failed requests are not billed. For `minute`, refused ones count
    * as requests. `reserved`: by open rows, which are separate because a live instance tracks its own.
    */
   state: 'settled' | 'reserved';

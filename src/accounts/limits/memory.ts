@@ -6,7 +6,7 @@ import { denialOf } from './denial.ts';
 import { ActiveReservation } from './active-reservation.ts';
 import { readHistory, sumHistory } from './history.ts';
 import type {
-  ActualUsage,
+  Consumption,
   Decision,
   Demand,
   LimitQuery,
@@ -14,18 +14,18 @@ import type {
   LimitStatus,
   RateLimitHeaders,
   Reservation,
-  UsageHistory,
+  LimitHistory,
 } from './limiter.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
 import { ScopeCounters, type Moment } from './scope-counters.ts';
 import { headersOf, appliedLimits, limitStatuses } from './limit-status.ts';
 
 export interface MemoryLimiterOptions {
-  history: UsageHistory;
+  history: LimitHistory;
   /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
   reservedShare: number;
   /**
-   * How long the usage of calendar periods is kept, in milliseconds, before it is read from the ledger again, with what
+   * How long the consumption of calendar periods is kept, in milliseconds, before it is read from the ledger again, with what
    * running requests of other instances reserve. Infinity, the default: no other instance uses the ledger.
    */
   rereadMs?: number;
@@ -34,12 +34,12 @@ export interface MemoryLimiterOptions {
 
 /**
  * Counts limits in memory, for one instance. Synchronous, except for the first request of an account, which
- * reads its usage from the ledger. Removes idle accounts with full buckets from memory.
+ * reads its consumption from the ledger. Removes idle accounts with full buckets from memory.
  */
 export class MemoryLimiter implements Limiter {
   readonly store = 'memory';
   readonly reachable = true;
-  readonly #history: UsageHistory;
+  readonly #history: LimitHistory;
   readonly #reservedShare: number;
   readonly #rereadMs: number;
   readonly #clock: Clock;
@@ -65,7 +65,7 @@ export class MemoryLimiter implements Limiter {
     return states === null ? this.#admitLater(demand, scopes) : this.#decide(demand, scopes, states, now);
   }
 
-  release(reservation: Reservation, actual: ActualUsage): void {
+  release(reservation: Reservation, actual: Consumption): void {
     // All stores create reservations of this class.
     const active = reservation as ActiveReservation;
     const account = this.#accounts.get(active.accountId);
@@ -217,7 +217,7 @@ export class MemoryLimiter implements Limiter {
 
   /**
    * Returns the counters of a scope. If the wall clock was set back to a day that was already counted, drops them, so
-   * that the usage of that day is read from the ledger.
+   * that the consumption of that day is read from the ledger.
    */
   #scope(account: AccountState, id: string, now: Moment): ScopeCounters | undefined {
     const scope = account.scopes.get(id);

@@ -3,7 +3,7 @@ import type { Config } from '../../config/schema.ts';
 import type { Database } from '../../database/database.ts';
 import type { Log } from '../../support/log.ts';
 import type { Clock } from '../clock.ts';
-import { openUsageHistory } from '../ledger/history.ts';
+import { openLimitHistory } from '../ledger/history.ts';
 import type { Limiter } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 
@@ -14,7 +14,7 @@ export async function openLimiter(
   log: Log,
   clock: Clock | undefined,
 ): Promise<Limiter> {
-  const history = openUsageHistory(database);
+  const history = openLimitHistory(database);
   const { reservedShare, whenStoreUnavailable } = config.file.limits;
   if (config.valkeyUrl === null) {
     if (config.databaseUrl === null) return new MemoryLimiter({ history, reservedShare, clock });

@@ -15,7 +15,7 @@ export interface Moment {
 /** The counters of one scope in memory. */
 export class ScopeCounters implements ScopeCounts {
   readonly counts: readonly Count[] = KINDS.map((kind) => new Count(kind));
-  /** Whether the settled usage was read from the ledger. */
+  /** Whether the settled consumption was read from the ledger. */
   loaded = false;
   /** When it was read, in whole milliseconds on the monotonic clock. */
   loadedAtMs = 0;
@@ -26,7 +26,7 @@ export class ScopeCounters implements ScopeCounts {
   #unloads = 0;
   /** Whether a limit per minute is new, so that what was used before must be read. */
   lacksBucket = false;
-  /** The kinds, as bits, from whose buckets the recent usage in the ledger was subtracted. */
+  /** The kinds, as bits, from whose buckets the recent consumption in the ledger was subtracted. */
   #buckets = 0;
 
   /** Starts with the `live` reservations that this scope covers. */
@@ -91,7 +91,7 @@ export class ScopeCounters implements ScopeCounts {
   }
 
   /**
-   * Clears the settled usage until `load` restores it from the ledger. Usage that is settled in between is kept. Returns
+   * Clears the settled consumption until `load` restores it from the ledger. Consumption that is settled in between is kept. Returns
    * a number that identifies the read of the ledger that begins now.
    */
   unload(now: Moment): number {
@@ -102,8 +102,8 @@ export class ScopeCounters implements ScopeCounts {
   }
 
   /**
-   * Adds the usage read from the ledger for the periods of `asOf`. Ignores a read that began before the latest
-   * `unload`: it left out requests that were running then, whose usage has been cleared since.
+   * Adds the consumption read from the ledger for the periods of `asOf`. Ignores a read that began before the latest
+   * `unload`: it left out requests that were running then, whose consumption has been cleared since.
    */
   load(history: readonly Count[], asOf: Moment, unloads: number): void {
     if (unloads !== this.#unloads) return;

@@ -21,13 +21,13 @@ export interface AdmitResult {
   counts: readonly ScopeCounts[];
 }
 
-/** The result of `ADMIT` if the settled usage of some scopes must first be read from the ledger. */
+/** The result of `ADMIT` if the settled consumption of some scopes must first be read from the ledger. */
 export interface UnknownScopes {
   nowMs: number;
   periods: Periods;
-  /** One `STORE_USAGE` ticket per scope; `''`: its usage is known. */
+  /** One `STORE_COUNTS` ticket per scope; `''`: its consumption is known. */
   tickets: readonly string[];
-  /** IDs of requests that the store counts itself. The usage to be stored must not include them. */
+  /** IDs of requests that the store counts itself. The consumption to be stored must not include them. */
   counted: readonly string[];
 }
 
@@ -90,9 +90,9 @@ function countsOf(limits: ScopeLimits, amounts: readonly number[]): ScopeCounts 
   return { limits, counts };
 }
 
-/** The usage of a scope, for `STORE_USAGE`, in the order of `KINDS`. */
-interface PackedUsage {
-  /** `''`: its usage is known. */
+/** The consumption of a scope, for `STORE_COUNTS`, in the order of `KINDS`. */
+interface PackedCounts {
+  /** `''`: its consumption is known. */
   ticket: string;
   lifetime: number;
   /** Parts, for buckets; false: a bucket without a limit. */
@@ -100,8 +100,8 @@ interface PackedUsage {
   reserved: readonly number[];
 }
 
-/** Returns usage from the ledger as an argument of `STORE_USAGE`. */
-export function packUsage(
+/** Returns consumption from the ledger as an argument of `STORE_COUNTS`. */
+export function packCounts(
   ticket: string,
   scope: ScopeLimits,
   keyId: string,
@@ -113,7 +113,7 @@ export function packUsage(
     const limit = scope.limits[kind.index];
     return limit ? Math.min(used, limit.bound) * PARTS : false;
   });
-  const packed: PackedUsage = {
+  const packed: PackedCounts = {
     ticket,
     lifetime: lifetimeMs(scope),
     settled,

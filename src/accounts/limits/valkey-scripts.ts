@@ -43,17 +43,17 @@ const FIELDS = {
     string
   >),
   /**
-   * The generation in which settled usage was read from the ledger; if missing, the counters contain only what was
+   * The generation in which settled consumption was read from the ledger; if missing, the counters contain only what was
    * settled since they were last reset.
    */
   generation: 'g',
-  /** The millisecond from which the settled usage must be read again. */
+  /** The millisecond from which the settled consumption must be read again. */
   stale_from: 'v',
   /** The millisecond until which the reservations of open rows count. */
   open_until: 'ou',
   /** The ticket of the read in progress, `<start in milliseconds> <generation>`. */
   ticket: 'w',
-  /** Set if the hash is new, so that `STORE_USAGE` also restores the reservations of open rows. */
+  /** Set if the hash is new, so that `STORE_COUNTS` also restores the reservations of open rows. */
   is_new: 'b',
   /** The instances with reservations, and when their leases expire. */
   leases: 'cs',
@@ -168,7 +168,7 @@ local function load(key)
   return s
 end
 
--- Refills the buckets. Those of new limits are not known until the usage is read, and 's.lacks_bucket' is set.
+-- Refills the buckets. Those of new limits are not known until the consumption is read, and 's.lacks_bucket' is set.
 local function refill(s, limits)
   local passed = math.max(0, now - s.updated)
   for i, kind in ipairs(KINDS) do
@@ -188,7 +188,7 @@ local function save(s, ttl)
   redis.call('PEXPIRE', s.key, ttl)
 end
 
--- Schedules another read of the settled usage for 'at'. A read excludes the requests whose reservations are stored,
+-- Schedules another read of the settled consumption for 'at'. A read excludes the requests whose reservations are stored,
 -- because the store counts these when they are settled. If a reservation was restored, released or lost, its
 -- request may have been counted twice or not at all.
 local function read_again(s, at)
@@ -242,9 +242,9 @@ end
  * whether to reserve or only to read the counters, `lease` being that of the instance and `id` that of the reservation, with
  * its amounts by unit; then the `PackedLimits` of each scope.
  *
- * Returns a list: the verdict (1: room; 0: no room; -1: settled usage unknown), milliseconds, the periods, then for each
+ * Returns a list: the verdict (1: room; 0: no room; -1: settled consumption unknown), milliseconds, the periods, then for each
  * scope what is settled and reserved of each kind. For -1, the counters are replaced by the list of the IDs of the
- * requests that the store counts itself, and the `STORE_USAGE` ticket of each scope (`''`: its usage is known).
+ * requests that the store counts itself, and the `STORE_COUNTS` ticket of each scope (`''`: its consumption is known).
  */
 const ADMIT = `
 local amounts, generation = call.amounts, call.generation
@@ -317,20 +317,20 @@ return result
 `;
 
 /**
- * Stores the usage read from the ledger. Keys: the scopes. Arguments: `{periods}`, those that were read; then
- * the `PackedUsage` of each scope. A ticket that is out of date changes nothing. The usage is stored with the generation of its
+ * Stores the consumption read from the ledger. Keys: the scopes. Arguments: `{periods}`, those that were read; then
+ * the `PackedCounts` of each scope. A ticket that is out of date changes nothing. The consumption is stored with the generation of its
  * ticket, so that instances that have seen different generations do not undo each other's reads.
  */
-const STORE_USAGE = `
+const STORE_COUNTS = `
 for i, key in ipairs(KEYS) do
-  local s, usage = load(key), cjson.decode(ARGV[1 + i])
-  if usage.ticket ~= '' and s.ticket == usage.ticket then
+  local s, consumption = load(key), cjson.decode(ARGV[1 + i])
+  if consumption.ticket ~= '' and s.ticket == consumption.ticket then
     for j, kind in ipairs(KINDS) do
       local is_current = call.periods[kind.window] == s.period[kind.window]
-      if kind.window == 'minute' then s.settled[j] = s.settled[j] or usage.settled[j] or nil
-      elseif is_current then s.settled[j] = s.settled[j] + usage.settled[j] end
+      if kind.window == 'minute' then s.settled[j] = s.settled[j] or consumption.settled[j] or nil
+      elseif is_current then s.settled[j] = s.settled[j] + consumption.settled[j] end
       if s.is_new and OPEN_FIELDS[j] then
-        redis.call('HSET', key, OPEN_FIELDS[j], text(is_current and usage.reserved[j] or 0))
+        redis.call('HSET', key, OPEN_FIELDS[j], text(is_current and consumption.reserved[j] or 0))
       end
     end
     if s.is_new then
@@ -339,8 +339,8 @@ for i, key in ipairs(KEYS) do
     end
     redis.call('HDEL', key, FIELD.ticket, FIELD.is_new)
     forget_settled(key)
-    redis.call('HSET', key, FIELD.generation, string.match(usage.ticket, '%d+$'))
-    save(s, usage.lifetime)
+    redis.call('HSET', key, FIELD.generation, string.match(consumption.ticket, '%d+$'))
+    save(s, consumption.lifetime)
   end
 end
 return 1
@@ -420,7 +420,7 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)`;
 
 export interface Scripts {
   readonly admit: Script;
-  readonly storeUsage: Script;
+  readonly storeCounts: Script;
   readonly release: Script;
   readonly restoreReservations: Script;
   readonly heartbeat: Script;
@@ -433,7 +433,7 @@ export interface Scripts {
 export function limitScripts(clock = STORE_CLOCK): Scripts {
   return {
     admit: script(clock, ADMIT),
-    storeUsage: script(clock, STORE_USAGE),
+    storeCounts: script(clock, STORE_COUNTS),
     release: script(clock, RELEASE),
     restoreReservations: script(clock, RESTORE_RESERVATIONS),
     heartbeat: script(clock, HEARTBEAT),

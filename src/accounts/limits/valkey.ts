@@ -6,7 +6,7 @@ import { denialOf } from './denial.ts';
 import { ActiveReservation } from './active-reservation.ts';
 import { readHistory } from './history.ts';
 import type {
-  ActualUsage,
+  Consumption,
   Decision,
   Demand,
   LimitQuery,
@@ -14,7 +14,7 @@ import type {
   LimitStatus,
   RateLimitHeaders,
   Reservation,
-  UsageHistory,
+  LimitHistory,
 } from './limiter.ts';
 import { MemoryLimiter } from './memory.ts';
 import { scopeId, scopesOf, scopesOfAllModels, type ScopeLimits } from './scope-limits.ts';
@@ -23,7 +23,7 @@ import {
   reservationsByKey,
   keyOf,
   packLimits,
-  packUsage,
+  packCounts,
   parseAdmitReply,
   type AdmitResult,
   type StoredId,
@@ -35,7 +35,7 @@ import { limitScripts, type Script, type Scripts } from './valkey-scripts.ts';
 export interface ValkeyLimiterOptions {
   /** `redis://` or `rediss://`. */
   url: Secret;
-  history: UsageHistory;
+  history: LimitHistory;
   log: Log;
   whenStoreUnavailable: 'local' | 'refuse';
   /** Largest share of a bucket's tokens that one request reserves, above 0 and at most 1. */
@@ -70,7 +70,7 @@ const RESTORE_BATCH = 500;
  *
  * After each disconnect the instance takes a new ID. Reservations under the old ID are released when the instance has
  * stored them under the new one, or when the lease expires, so the outcome of commands without a response does not
- * matter. The instance also raises the generation, so that usage settled during the outage is read from the ledger.
+ * matter. The instance also raises the generation, so that consumption settled during the outage is read from the ledger.
  */
 class ValkeyLimiter implements Limiter {
   readonly store = 'valkey';
@@ -85,7 +85,7 @@ class ValkeyLimiter implements Limiter {
   #incarnation = 0;
   #ready = false;
   #closing = false;
-  /** Whether the store may lack usage. Initially true, because the previous process may not have reported all of it. */
+  /** Whether the store may lack consumption. Initially true, because the previous process may not have reported all of it. */
   #missedUsage = true;
   #generation = 0;
   #instances = 1;
@@ -127,7 +127,7 @@ class ValkeyLimiter implements Limiter {
     return this.#ready ? this.#admit(demand, scopes) : this.#admitLocally(demand);
   }
 
-  release(reservation: Reservation, actual: ActualUsage): void {
+  release(reservation: Reservation, actual: Consumption): void {
     // All stores create reservations of this class.
     const active = reservation as ActiveReservation;
     if (active.released) return;
@@ -217,7 +217,7 @@ class ValkeyLimiter implements Limiter {
     }
   }
 
-  /** Runs `ADMIT`, after storing usage from the ledger if the store needs it. */
+  /** Runs `ADMIT`, after storing consumption from the ledger if the store needs it. */
   async #evaluateAdmit(
     take: boolean,
     demand: LimitQuery & { requestId?: string },
@@ -247,7 +247,7 @@ class ValkeyLimiter implements Limiter {
     throw new ServiceError('storage_unavailable', message, { retryAfterMs: 1000 });
   }
 
-  /** Reads usage from the ledger; requests for the same scopes share one read. */
+  /** Reads consumption from the ledger; requests for the same scopes share one read. */
   #loadUsage(
     demand: LimitQuery,
     scopes: readonly ScopeLimits[],
@@ -275,11 +275,13 @@ class ValkeyLimiter implements Limiter {
     const { history } = this.#options;
     const holders = scopes.map(({ holder }) => (holder === 'key' ? demand.keyId : null));
     const entries = await readHistory(history, demand.accountId, holders, nowMs, recentMs, counted);
-    const usage = scopes.map((scope, index) => packUsage(tickets[index] ?? '', scope, demand.keyId, entries));
-    await this.#evaluate(this.#scripts.storeUsage, keys, { periods }, usage);
+    const consumption = scopes.map((scope, index) =>
+      packCounts(tickets[index] ?? '', scope, demand.keyId, entries),
+    );
+    await this.#evaluate(this.#scripts.storeCounts, keys, { periods }, consumption);
   }
 
-  async #release(active: ActiveReservation, id: string, actual: ActualUsage): Promise<void> {
+  async #release(active: ActiveReservation, id: string, actual: Consumption): Promise<void> {
     const { accountId, amounts, periods } = active;
     const scopes = active.countedScopes();
     const keys = scopes.map((scope) => keyOf(accountId, scope.id));
@@ -336,7 +338,7 @@ class ValkeyLimiter implements Limiter {
   }
 
   /**
-   * Raises the generation if usage was missed, so that settled usage is read again. While closing, every heartbeat
+   * Raises the generation if consumption was missed, so that settled consumption is read again. While closing, every heartbeat
    * reports that this instance has stopped, because a scheduled heartbeat can follow the final one.
    */
   async #sendHeartbeat(): Promise<void> {

@@ -199,7 +199,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
       case 'text': {
         const whole = this.#grammars.grammar(request.responseFormat);
         const grammars = { first: whole, answer: whole, call: null };
-        return this.#factory(request, grammars, TEXT_ONLY);
+        return this.#factory(request, grammars, Infinity, TEXT_ONLY);
       }
     }
   }
@@ -232,7 +232,8 @@ export class LlamaEngine implements Engine, AsyncDisposable {
         grammars.call = (before) => this.#grammars.call(constraint, before);
       }
     }
-    return this.#factory(request, grammars, {
+    const budget = request.reasoningBudget ?? template?.budgetOf(request.reasoningEffort) ?? Infinity;
+    return this.#factory(request, grammars, budget, {
       format,
       reasoning,
       insideReasoning: prompt === 'open',
@@ -244,18 +245,20 @@ export class LlamaEngine implements Engine, AsyncDisposable {
   #factory(
     request: CompletionRequest,
     grammars: OutputGrammars,
+    reasoningBudget: number,
     parsing: Omit<ChoiceOutputOptions, 'vocabulary' | 'stop' | 'acceptCall'>,
   ): OutputFactory {
     const { model, vocabulary } = this.#loaded;
     const { reasoning } = parsing;
     const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
     const closing = reasoning === null ? [] : tokenize(reasoning.close);
+    const opensAnswer = tokenize(reasoning?.opensAnswer ?? '');
     const grammarField = grammarFieldOf(request);
     return () => {
       const constraint = new OutputConstraint(model, vocabulary, grammars, parsing.insideReasoning);
       const acceptCall = (text: string): boolean => constraint.acceptCall(text);
       const output = new ChoiceOutput({ ...parsing, vocabulary, acceptCall, stop: request.stop });
-      return { output, constraint, tokenize, closing, grammarField };
+      return { output, constraint, tokenize, closing, opensAnswer, reasoningBudget, grammarField };
     };
   }
 }
@@ -280,7 +283,7 @@ function joined(prompt: Uint32Array, tokens: readonly number[]): Uint32Array {
 
 type OutputFactory = () => Pick<
   JobChoiceOptions,
-  'output' | 'constraint' | 'tokenize' | 'closing' | 'grammarField'
+  'output' | 'constraint' | 'tokenize' | 'closing' | 'opensAnswer' | 'reasoningBudget' | 'grammarField'
 >;
 
 /** Whether a response must have a call. */

@@ -4,7 +4,7 @@ import {
   getAccount,
   listAccounts,
   findPlan,
-  listPlanUsage,
+  listPlans,
 } from '../../accounts/accounts.ts';
 import type { PlanLimits } from '../../config/plan.ts';
 import { operatorRequired } from './access.ts';
@@ -27,12 +27,13 @@ export const accountEndpoints = endpoints(
       if (restricted !== undefined && !principal.operator)
         throw operatorRequired(`Changing \`${restricted}\``);
       const plan = body.plan === undefined ? undefined : findPlan(plans, body.plan);
-      const own = body.limits;
-      const limits = own === undefined ? undefined : (now: PlanLimits | null) => changedLimits(now, own);
-      return accountJson(await changeAccount(database, params.id, { ...body, plan, limits }, actor));
+      const { limits: own, previous_limits: seen, ...others } = body;
+      const limits =
+        own === undefined ? undefined : (now: PlanLimits | null) => changedLimits(now, own, seen);
+      return accountJson(await changeAccount(database, params.id, { ...others, plan, limits }, actor));
     },
     listPlans: async ({ database, plans }) => {
-      const items = await listPlanUsage(database, plans);
+      const items = await listPlans(database, plans);
       return pageJson({ items, nextCursor: null }, ({ name, isDefault, accounts, limits, weight }) => ({
         name,
         default: isDefault,

@@ -1,6 +1,5 @@
 import type { ListedAlert, SilenceTarget } from '../../alerts/store.ts';
-import { ALERTS, treatmentOf } from '../../alerts/types.ts';
-import { ALERT_TYPES } from '../../config/alerts.ts';
+import { ALERT_TYPES, ALERTS, treatmentOf } from '../../core/alert-types.ts';
 import { alertOperations } from './contract/alerts.ts';
 import { endpoints } from './endpoint.ts';
 import { iso, pageJson } from './json.ts';

@@ -1,3 +1,4 @@
+import { ACTION_LABELS } from '../../accounts/audit-actions.ts';
 import { COUNT_NAMES } from '../../accounts/ledger/roll-ups.ts';
 import { accountOperations } from './contract/accounts.ts';
 import { alertOperations } from './contract/alerts.ts';
@@ -31,10 +32,13 @@ const OPERATIONS = {
 
 type All = typeof OPERATIONS;
 
+/** The labels of the actions in the audit log. */
+export { ACTION_LABELS };
+
 /** The fields of usage that are counts, in order. */
 export const USAGE_COUNTS = COUNT_NAMES;
 
-/** Method and path of each operation. In the console's build, only this and `USAGE_COUNTS` are left of this file. */
+/** Method and path of each operation. In the console's build, only the values of this file are left. */
 export const ROUTES = Object.fromEntries(
   Object.entries(OPERATIONS).map(([id, { route }]) => [id, route]),
 ) as { readonly [Id in keyof All]: All[Id]['route'] };

@@ -43,7 +43,7 @@ export const keyEndpoints = endpoints(
         database,
         { ...values, accountId: accountId ?? undefined },
         actor,
-        context.keyBounds,
+        context.settings.keys,
       );
       return { ...keyJson(record), key: key.reveal() };
     },
@@ -57,9 +57,12 @@ export const keyEndpoints = endpoints(
       const change = (key: KeyRow) =>
         body.limits === undefined
           ? settings
-          : { ...settings, limits: changedLimits(readAccess(key)?.limits ?? null, body.limits) };
+          : {
+              ...settings,
+              limits: changedLimits(readAccess(key)?.limits ?? null, body.limits, body.previous_limits),
+            };
       const id = checkedKeyId(params.id);
-      return keyJson(orNotFound(await changeKey(database, id, change, actor, context.keyBounds)));
+      return keyJson(orNotFound(await changeKey(database, id, change, actor, context.settings.keys)));
     },
     revokeKey: async ({ database, principal, actor, params }) => {
       await refuseAdminKey(database, principal, params.id);
@@ -97,7 +100,7 @@ export const keyEndpoints = endpoints(
           expiresAt,
         },
         actor,
-        context.keyBounds,
+        context.settings.keys,
       );
       return { id: record.id, key: key.reveal(), expires_at: iso(expiresAt) };
     },

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { limitFields, type PlanLimits } from '../../config/plan.ts';
+import { ServiceError } from '../../core/errors.ts';
 import { apiName, limits, type limitsChange } from './contract/limits.ts';
 import { parse } from './parse.ts';
 
@@ -15,17 +16,40 @@ export function limitsFromJson({ models, ...all }: LimitsJson): PlanLimits {
   return { ...fieldsFromJson(all), ...(models && { models: mapValues(models, fieldsFromJson) }) };
 }
 
+type LimitsChange = z.output<typeof limitsChange>;
+
 /**
  * Returns limits after a change: omitted ones stay, and null removes one, those of a model, or all. Throws a
- * `ServiceError` `invalid_value` if they are for too many models.
+ * `ServiceError` `invalid_value` if they are for too many models, or `conflict` (param `limits`) if a limit of
+ * `seen` has another value now.
  */
 export function changedLimits(
   now: PlanLimits | null,
-  change: z.output<typeof limitsChange> | null,
+  change: LimitsChange | null,
+  seen?: LimitsChange | null,
 ): PlanLimits | null {
+  if (seen !== undefined) assertUnchanged(limitsJson(now ?? {}), seen);
   if (change === null) return null;
   const changed = merge(limitsJson(now ?? {}), change);
   return limitsFromJson(parse(z.object({ limits }), { limits: changed }).limits);
+}
+
+function assertUnchanged(now: Record<string, unknown>, seen: LimitsChange | null): void {
+  const before: Record<string, unknown> = seen === null ? {} : { ...merge(now, seen) };
+  const texts = Object.keys({ ...before, ...now }).flatMap((name) => {
+    const [was, is] = [before[name], now[name]].map((value) =>
+      value === undefined ? 'not set' : JSON.stringify(value).replaceAll('"', ''),
+    );
+    return was === is ? [] : [`\`${name}\` was ${was} and is now ${is}`];
+  });
+  if (texts.length === 0) return;
+  throw new ServiceError(
+    'conflict',
+    `Changed in the meantime: ${texts.join(', ')}. Save again to replace it.`,
+    {
+      param: 'limits',
+    },
+  );
 }
 
 /** Applies a JSON merge patch (RFC 7396), and leaves out objects that have nothing. */

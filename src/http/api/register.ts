@@ -22,7 +22,7 @@ export function registerApi(app: FastifyInstance, context: HttpContext): void {
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       bodyLimit: Math.min(
         endpoint.access === 'open' ? OPEN_BODY_BYTES : BODY_BYTES,
-        context.limits.bodyBytes,
+        context.settings.limits.bodyBytes,
       ),
       // Runs before the body is read.
       onRequest: (request) => authorize(context, endpoint, request),
@@ -95,8 +95,8 @@ function isRateBounded({ method }: Endpoint, { operator }: Principal): boolean {
 const MIN_CHANGES = 100;
 
 /** A user who creates as many keys as allowed can also revoke them. */
-function maxChangesPerHour({ maxCreatedPerHour }: HttpContext['keyBounds']): number {
-  return Math.max(MIN_CHANGES, 2 * maxCreatedPerHour);
+function maxChangesPerHour({ settings }: HttpContext): number {
+  return Math.max(MIN_CHANGES, 2 * settings.keys.maxCreatedPerHour);
 }
 
 /** Number of running changes by actor, which are not in the audit log yet. */
@@ -145,7 +145,7 @@ async function respond(
         : null;
     using changing = principal !== null && isRateBounded(endpoint, principal) ? running(principal) : null;
     if (changing !== null)
-      await assertChangeRate(database, changing.by, maxChangesPerHour(context.keyBounds), changing.others);
+      await assertChangeRate(database, changing.by, maxChangesPerHour(context), changing.others);
     return await endpoint.handle({
       ...parts,
       database,

@@ -2,11 +2,11 @@ import type { z } from 'zod';
 import { getAccount } from '../../accounts/accounts.ts';
 import { readAccess, getKey, noSuchKey } from '../../accounts/key-table.ts';
 import { usdText } from '../../accounts/ledger/cost.ts';
-import { readRecentUsage, type RecentUsage } from '../../accounts/ledger/history.ts';
+import { readRecentCounts, type RecentCounts } from '../../accounts/ledger/history.ts';
 import { readUsagePage } from '../../accounts/ledger/usage.ts';
 import { unitOf } from '../../accounts/limits/kinds.ts';
 import type { LimitStatus } from '../../accounts/limits/limiter.ts';
-import { withNames } from '../../accounts/names.ts';
+import { withUsageNames } from '../../accounts/names.ts';
 import { readLimits } from '../../accounts/plans.ts';
 import { parseUsageQuery } from '../../accounts/usage-query.ts';
 import { ServiceError } from '../../core/errors.ts';
@@ -20,13 +20,18 @@ export const usageEndpoints = endpoints(usageOperations, {
     const range = parseUsageQuery(query, Date.now());
     const filter = { accountId, keyId: query.key_id, model: query.model, client: query.client };
     const { rows, nextCursor } = await readUsagePage(database, { ...range, ...filter }, { signal });
-    return { data: await withNames(database, rows), next_cursor: nextCursor };
+    return { data: await withUsageNames(database, rows), next_cursor: nextCursor };
   },
   readLimits: async ({ database, plans, limiter, query }) => {
     const account = await getAccount(database, query.account_id);
     const key = query.key_id === undefined ? null : await getKey(database, query.key_id);
     if (key !== null && key.account_id !== account.id) throw noSuchKey();
-    const own = readLimits(account.limits) ?? null;
+    const own = readLimits(account.limits);
+    if (own === undefined) {
+      const message =
+        'The own limits of this account are damaged, so its requests are refused. Set them again.';
+      throw new ServiceError('conflict', message, { param: 'account_id' });
+    }
     const plan = plans.of(account.plan, own);
     if (plan === null) {
       throw new ServiceError('not_found', 'The plan of this account is not in the configuration.', {
@@ -42,7 +47,7 @@ export const usageEndpoints = endpoints(usageOperations, {
       keyLimits: (key && readAccess(key)?.limits) ?? null,
     });
     const recent = items.some(({ perMinute }) => perMinute !== null)
-      ? await readRecentUsage(database, account.id, Date.now() - MINUTE_MS)
+      ? await readRecentCounts(database, account.id, Date.now() - MINUTE_MS)
       : [];
     return pageJson({ items, nextCursor: null }, (status) =>
       limitStatusJson(status, lastMinute(status, recent, key?.id)),
@@ -57,7 +62,7 @@ type LimitStatusJson = z.input<typeof limitStatus>;
 /** Returns how much of a limit was used in the last minute; null if the limit is not per minute. */
 function lastMinute(
   { scope, model, limit, perMinute }: LimitStatus,
-  recent: readonly RecentUsage[],
+  recent: readonly RecentCounts[],
   keyId: string | undefined,
 ): LimitStatusJson['last_minute'] {
   if (perMinute === null) return null;

@@ -83,12 +83,13 @@ const THINKING_TYPES = ['enabled', 'adaptive', 'disabled'] as const;
 export const thinkingType = choice('thinking.type', THINKING_TYPES, {
   required: true,
   description:
-    '`disabled` turns thinking off. `adaptive`: the default of the model, or `output_config.effort`. `enabled`: an effort for `budget_tokens`.',
+    '`disabled` turns thinking off. `adaptive`: the default of the model, or `output_config.effort`. `enabled`: `budget_tokens` is the maximum.',
 });
 
 export const thinkingBudget = number('thinking.budget_tokens', { type: 'integer', minimum: 1 }, null, {
+  feature: 'reasoningBudget',
   description:
-    'With `enabled`, and without `output_config.effort`: up to 4,096 is the effort `low`, up to 16,384 `medium`, above `high`.',
+    'With `enabled`: number of tokens after which the thinking is ended and the answer begins. Without `output_config.effort`, up to 4,096 is the effort `low`, up to 16,384 `medium`, above `high`.',
 });
 
 export const thinkingDisplay = structured('thinking.display', {

@@ -1,4 +1,5 @@
 import {
+  EFFORT_BUDGETS,
   estimatedPromptTokens,
   type ChatRequest,
   type ModelCard,
@@ -8,7 +9,7 @@ import {
 import type { Element } from '../element.ts';
 import { RequestBody } from '../request-body.ts';
 import { clampTokens, parseSampling, parseStop, parseStrictSchema } from '../openai/request.ts';
-import { parseTemplateVariables } from '../openai/tools.ts';
+import { parseReasoningBudget, parseTemplateVariables } from '../openai/tools.ts';
 import { unsupported, wrongValue, type JsonObject } from '../../json/values.ts';
 import type { ParseOptions } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
@@ -43,6 +44,7 @@ export function parseMessagesRequest(
   const conversation = parseMessages(body, sealer, isCount);
   const tooling = parseTooling(body, conversation.loadedTools);
   const { tools, toolChoice, parallelToolCalls } = tooling;
+  const templateVariables = parseTemplateVariables(body);
   const generation: ChatRequest = {
     kind: 'chat',
     model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
@@ -62,8 +64,8 @@ export function parseMessagesRequest(
     tools,
     toolChoice,
     parallelToolCalls,
-    reasoningEffort: parseEffort(thinking, output.read(fields.effort)),
-    templateVariables: parseTemplateVariables(body),
+    ...parseThinking(thinking, output.read(fields.effort), templateVariables),
+    templateVariables,
   };
   return {
     generation,
@@ -85,20 +87,25 @@ export function noteLimit(
     notes.add('max_tokens', `lowered to what is left of the context (${context} tokens)`);
 }
 
-function parseEffort(thinking: RequestBody | null, effort: ReasoningEffort | null): ReasoningEffort | null {
-  if (thinking === null) return effort;
-  const type = thinking.read(fields.thinkingType);
-  const budget = thinking.read(fields.thinkingBudget);
-  if (type === 'disabled') return 'none';
-  if (effort !== null || type !== 'enabled' || budget === null) return effort;
-  return BUDGETS.find(([most]) => budget <= most)?.[1] ?? 'high';
+function parseThinking(
+  thinking: RequestBody | null,
+  effort: ReasoningEffort | null,
+  variables: ChatRequest['templateVariables'],
+): Pick<ChatRequest, 'reasoningEffort' | 'reasoningBudget'> {
+  const type = thinking?.read(fields.thinkingType);
+  const tokens = thinking?.read(fields.thinkingBudget) ?? null;
+  if (type === 'disabled') return { reasoningEffort: 'none', reasoningBudget: null };
+  const budget = type === 'enabled' ? tokens : null;
+  return {
+    reasoningEffort: effort ?? (budget === null ? null : effortOf(budget)),
+    reasoningBudget: parseReasoningBudget(budget, variables),
+  };
 }
 
-/** The efforts for budgets of thinking, in tokens. Engines have no budgets. */
-const BUDGETS: readonly (readonly [most: number, ReasoningEffort])[] = [
-  [4096, 'low'],
-  [16_384, 'medium'],
-];
+/** Returns the effort for models that know efforts. Budgets are rarely meant as `minimal`. */
+function effortOf(budget: number): ReasoningEffort {
+  return EFFORT_BUDGETS.find(([effort, most]) => effort !== 'minimal' && budget <= most)?.[0] ?? 'high';
+}
 
 const FORMAT_FIELDS = new Set(['type', 'schema']);
 

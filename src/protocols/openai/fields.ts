@@ -345,6 +345,26 @@ export const reasoningEffort = choice('reasoning_effort', REASONING_EFFORTS, {
     'How long a reasoning model thinks; `none` turns reasoning off. Models without this setting ignore it.',
 });
 
+export const reasoning = structured('reasoning', {
+  schema: { type: 'object' },
+  kinds: CHAT,
+  description: "Options for reasoning models, in OpenRouter's form.",
+});
+
+export const nestedEffort = choice('reasoning.effort', REASONING_EFFORTS, {
+  kinds: CHAT,
+  default: "the model's default",
+  description: 'The same as `reasoning_effort`, which takes precedence.',
+});
+
+export const reasoningBudget = number('reasoning.max_tokens', { type: 'integer', minimum: 1 }, null, {
+  kinds: CHAT,
+  feature: 'reasoningBudget',
+  default: 'that of the effort',
+  description:
+    'Number of reasoning tokens after which the reasoning is ended and the answer begins. The variable `thinking_budget` of `chat_template_kwargs` does the same.',
+});
+
 export const templateVariables = structured('chat_template_kwargs', {
   schema: {
     type: 'object',
@@ -392,7 +412,8 @@ const NOTED: readonly Field[] = [
   notedInChat('audio', 'Only text is supported.'),
   notedInChat('prediction', 'Predicted outputs are not supported.'),
   notedInChat('include_reasoning', 'Reasoning is always returned.', true),
-  notedInChat('reasoning', "Other providers' name for `reasoning_effort`."),
+  notedInChat('reasoning.enabled', 'Use `reasoning.effort`.', true),
+  notedInChat('reasoning.exclude', 'Reasoning is always returned.', false),
   notedInChat('thinking', "Other providers' name for `reasoning_effort`."),
   notedInChat('enable_thinking', 'A variable of some chat templates; use `chat_template_kwargs`.'),
   notedInChat('verbosity', 'Not supported by any engine.', 'medium'),
@@ -464,6 +485,9 @@ const OWN_FIELDS: readonly Field[] = [
   toolChoice,
   parallelToolCalls,
   reasoningEffort,
+  reasoning,
+  nestedEffort,
+  reasoningBudget,
   templateVariables,
   user,
   ...HINTS,

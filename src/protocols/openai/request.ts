@@ -5,7 +5,7 @@ import type { ParseOptions } from '../../core/protocol.ts';
 import * as fields from './fields.ts';
 import { parseMessages } from './messages.ts';
 import { RequestBody } from '../request-body.ts';
-import { parseName, parseTemplateVariables, parseTooling } from './tools.ts';
+import { parseName, parseReasoningBudget, parseTemplateVariables, parseTooling } from './tools.ts';
 import {
   wrongValue,
   asString,
@@ -35,6 +35,8 @@ export function parseChatRequest(
   const longest = clampTokens(body.read(fields.maxCompletionTokens) ?? maxTokens);
   const logprobs = parseLogprobs(body);
   const { tools, toolChoice, parallelToolCalls } = parseTooling(body);
+  const reasoning = body.isSet(fields.reasoning) ? body.nested(fields.reasoning) : null;
+  const templateVariables = parseTemplateVariables(body);
   // V8 copies an object at the start of another one ten times as fast.
   return {
     ...shared,
@@ -45,8 +47,9 @@ export function parseChatRequest(
     tools,
     toolChoice,
     parallelToolCalls,
-    reasoningEffort: body.read(fields.reasoningEffort),
-    templateVariables: parseTemplateVariables(body),
+    reasoningEffort: body.read(fields.reasoningEffort) ?? reasoning?.read(fields.nestedEffort) ?? null,
+    reasoningBudget: parseReasoningBudget(reasoning?.read(fields.reasoningBudget) ?? null, templateVariables),
+    templateVariables,
   };
 }
 

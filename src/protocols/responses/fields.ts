@@ -59,6 +59,12 @@ export const reasoning = structured('reasoning', {
   description: 'Options for reasoning models.',
 });
 
+export const reasoningBudget = number('reasoning.max_tokens', { type: 'integer', minimum: 1 }, null, {
+  feature: 'reasoningBudget',
+  default: chat.reasoningBudget.default,
+  description: chat.reasoningBudget.description,
+});
+
 export const reasoningEffort = choice('reasoning.effort', REASONING_EFFORTS, {
   feature: 'reasoningEffort',
   default: "the model's default",
@@ -160,6 +166,7 @@ const OWN_FIELDS: readonly Field[] = [
   textFormat,
   reasoning,
   reasoningEffort,
+  reasoningBudget,
   tools,
   toolChoice,
   parallelToolCalls,

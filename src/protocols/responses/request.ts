@@ -9,7 +9,7 @@ import {
   parseSampling,
   parseStop,
 } from '../openai/request.ts';
-import { parseTemplateVariables } from '../openai/tools.ts';
+import { parseReasoningBudget, parseTemplateVariables } from '../openai/tools.ts';
 import { asList, asString, jsonObject, unsupported, wrongType, type JsonObject } from '../../json/values.ts';
 import * as fields from './fields.ts';
 import { parseInput } from './input.ts';
@@ -68,6 +68,8 @@ export function parseResponsesRequest(
   const included = parseInclude(body);
   const tooling = parseTooling(body);
   const { tools, toolChoice, parallelToolCalls } = tooling;
+  const reasoning = body.nested(fields.reasoning);
+  const templateVariables = parseTemplateVariables(body);
   const generation: ChatRequest = {
     kind: 'chat',
     model: body.read(fields.model) ?? '', // Required: `read` throws if it is absent.
@@ -89,8 +91,9 @@ export function parseResponsesRequest(
     tools,
     toolChoice,
     parallelToolCalls,
-    reasoningEffort: body.nested(fields.reasoning).read(fields.reasoningEffort),
-    templateVariables: parseTemplateVariables(body),
+    reasoningEffort: reasoning.read(fields.reasoningEffort),
+    reasoningBudget: parseReasoningBudget(reasoning.read(fields.reasoningBudget), templateVariables),
+    templateVariables,
   };
   return {
     generation,

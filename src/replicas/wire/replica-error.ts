@@ -207,9 +207,9 @@ function beginningOf(message: string): string {
 /**
  * Fields that some OpenAI-compatible servers require and others refuse. OpenAI's reasoning models refuse `max_tokens`,
  * and other providers do not know its new name `max_completion_tokens`. Mistral's API refuses `stream_options`, and
- * reports the usage without it.
+ * reports the usage without it. vLLM refuses `thinking_token_budget` if it was started without a reasoning parser.
  */
-export type RefusableField = 'max_tokens' | 'stream_options' | 'encoding_format';
+export type RefusableField = 'max_tokens' | 'stream_options' | 'encoding_format' | 'thinking_token_budget';
 
 /** The patterns match only the beginning of an error message, because the rest may quote the caller's text. */
 const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
@@ -222,6 +222,7 @@ const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
     /^(?:(?:Unsupported|Unknown) parameter: |Unrecognized request argument supplied: |property )?'?`?encoding_format\b/,
     'encoding_format',
   ],
+  [/^thinking_token_budget (?:is set|needs)\b/, 'thinking_token_budget'],
 ];
 
 /** Returns the field that the error response names as refused; null: none. */

@@ -97,7 +97,34 @@ function formatCompletion(request: CompletionRequest, options: ReplicaRequestOpt
   // Releases from September 2025 on report the progress of the prompt. Older ones ignore the field.
   if (dialect === 'llama-server' && stream) body.return_progress = true;
   if (request.tokenIds && stream) body.return_token_ids = true;
+  // An output that can be continued there has no reasoning left.
+  const budget = asChat(request)?.reasoningBudget ?? null;
+  if (budget !== null && request.continuation === null)
+    Object.assign(body, reasoningBudget(budget, dialect, refused));
   return body;
+}
+
+/**
+ * Returns the field that ends the reasoning after this number of tokens. SGLang reads it if it was started with
+ * `--enable-strict-thinking`.
+ */
+function reasoningBudget(
+  tokens: number,
+  dialect: ServerDialect,
+  refused: ReplicaRequestOptions['refused'],
+): Body {
+  switch (dialect) {
+    case 'vllm':
+      return refused?.has('thinking_token_budget') ? {} : { thinking_token_budget: tokens };
+    case 'sglang':
+      return { custom_params: { thinking_budget: tokens } };
+    case 'llama-server':
+      return { thinking_budget_tokens: tokens };
+    case 'tgi':
+    case 'tei':
+    case 'openai':
+      return {};
+  }
 }
 
 const PATHS: Readonly<Record<GenerationKind, string>> = {

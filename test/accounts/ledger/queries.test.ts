@@ -3,16 +3,18 @@ import { randomUUIDv7 } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { sql } from 'kysely';
 import { DAY_MS, dayOf } from '../../../src/accounts/ledger/days.ts';
-import { openUsageHistory } from '../../../src/accounts/ledger/history.ts';
+import { openLimitHistory } from '../../../src/accounts/ledger/history.ts';
 import { readHistory } from '../../../src/accounts/limits/history.ts';
 import { usdText } from '../../../src/accounts/ledger/cost.ts';
-import { withNames } from '../../../src/accounts/names.ts';
+import { withNames, withUsageNames } from '../../../src/accounts/names.ts';
 import {
   exportRequests,
   readRequest,
   readRequests,
   readRequestsOf,
 } from '../../../src/accounts/ledger/requests.ts';
+import { createKey } from '../../../src/accounts/key-table.ts';
+import { createUser } from '../../../src/accounts/users.ts';
 import { receiptJson } from '../../../src/http/api/receipt-json.ts';
 import type { HistoryEntry } from '../../../src/accounts/limits/limiter.ts';
 import { firstIdAt } from '../../../src/database/partitions.ts';
@@ -53,8 +55,8 @@ async function readPages(
 }
 
 /** The dimensions of a row as text. */
-const nameOf = ({ hour, day, model, key_id, account_id, client }: UsageJson) =>
-  [hour, day, model, key_id, account_id, client].join(' ');
+const nameOf = ({ hour, day, model, key_id, account_id, client, member_id, tag }: UsageJson) =>
+  [hour, day, model, key_id, account_id, client, member_id, tag].join(' ');
 
 /** Adds a request of each of many keys of `acct_1` to the roll-ups of a day. */
 async function addUsage(
@@ -131,6 +133,10 @@ for (const databases of testDatabases()) {
         ['client', 'key'],
         ['day', 'client'],
         ['client', 'hour'],
+        ['member'],
+        ['tag', 'key'],
+        ['day', 'tag', 'client'],
+        ['hour', 'member'],
         ['day'],
         ['key', 'day'],
         ['day', 'model', 'key'],
@@ -240,7 +246,7 @@ for (const databases of testDatabases()) {
       for (const startedAt of [now - 7_200_000, now])
         await settled(ledger, { id: firstIdAt(startedAt), startedAt });
       const entries = await readHistory(
-        openUsageHistory(database),
+        openLimitHistory(database),
         'acct_1',
         [null],
         now,
@@ -290,6 +296,52 @@ for (const databases of testDatabases()) {
           ['acct_2', 1],
         ],
       );
+    });
+
+    test('usage by member and by tag has the users who created the keys, and each tag of a key', async () => {
+      await using database = await databases.open();
+      const actor = (id: string) => ({ id, ip: null });
+      const idOf = async (by: string, tags: string[]) => {
+        const { record } = await createKey(database, { name: 'app', tags }, actor(by));
+        return record.id;
+      };
+      const zoe = { name: 'Zoë', email: 'zoe@acme.example' };
+      const { id: user } = await createUser(database, zoe, actor('service'));
+      const keys = [
+        await idOf(`user:${user}`, ['production', 'team:"a"\\b']),
+        await idOf(`user:${user}`, ['production']),
+        await idOf('service', []),
+        'key_deleted',
+      ];
+      await using ledger = await open(database);
+      const startedAt = midNextMonth() + DAY_MS / 2;
+      for (const [index, keyId] of keys.entries())
+        await settled(ledger, { id: firstIdAt(startedAt + index), startedAt, keyId, client: 'curl' });
+      const day = dayOf(startedAt);
+      const read = async (asked: Partial<UsageQuery>) =>
+        (
+          await withUsageNames(
+            database,
+            await readUsage(database, { by: [], fromDay: day, toDay: day + 1, ...asked }),
+          )
+        ).map(({ member_id: member, member_name: name, tag, requests }) => [member ?? tag, name, requests]);
+      const byMember = [
+        [null, null, 2],
+        [user, 'Zoë', 2],
+      ];
+      assert.deepEqual(await read({ by: ['member'] }), byMember);
+      assert.deepEqual(await read({ by: ['hour', 'member'] }), byMember);
+      assert.deepEqual(await read({ by: ['member', 'client'] }), byMember);
+      assert.deepEqual(await read({ by: ['member'], keyId: keys[1] ?? '' }), [[user, 'Zoë', 1]]);
+      const byTag = [
+        [null, null, 2],
+        ['production', null, 2],
+        ['team:"a"\\b', null, 1],
+      ];
+      assert.deepEqual(await read({ by: ['tag'] }), byTag);
+      assert.deepEqual(await read({ by: ['day', 'tag'] }), byTag);
+      assert.deepEqual(await read({ by: ['tag'], top: 1 }), [byTag[0]]);
+      assert.deepEqual(await read({ by: ['tag', 'member'], accountId: 'acct_2' }), []);
     });
 
     test('usage by client has what earlier versions recorded without one, and adds up to the total', async () => {
@@ -577,7 +629,7 @@ for (const databases of testDatabases()) {
     test('limits read what an account has used and reserved today, this month and recently', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const history = openUsageHistory(database);
+      const history = openLimitHistory(database);
       // The IDs contain the present time, but the start time decides to which day and month the usage belongs.
       const now = Date.now();
       const month = Date.UTC(new Date(now).getUTCFullYear(), new Date(now).getUTCMonth());
@@ -630,7 +682,7 @@ for (const databases of testDatabases()) {
     test('limits read the usage of keys with limits, and that of all others together', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const history = openUsageHistory(database);
+      const history = openLimitHistory(database);
       const now = Date.now();
       for (const keyId of ['key_1', 'key_2', 'key_3', 'key_4']) {
         await settled(ledger, { startedAt: now, keyId });
@@ -662,7 +714,7 @@ for (const databases of testDatabases()) {
     test('limits read what is settled and reserved, except for the requests that they already count', async () => {
       await using database = await databases.open();
       await using ledger = await open(database);
-      const history = openUsageHistory(database);
+      const history = openLimitHistory(database);
       const now = Date.now();
       const running = newRow({ startedAt: now });
       await ledger.open(running, counts());

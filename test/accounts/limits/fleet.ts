@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { PlanLimits } from '../../../src/config/plan.ts';
 import type {
-  ActualUsage,
+  Consumption,
   Decision,
   Demand,
   Denial,
@@ -10,8 +10,8 @@ import type {
   Limiter,
   RateLimitHeaders,
   Reservation,
-  UsageHistory,
-  UsageHolders,
+  LimitHistory,
+  LimitHolders,
 } from '../../../src/accounts/limits/limiter.ts';
 import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';
 import type { ValkeyTiming } from '../../../src/accounts/limits/valkey-connection.ts';
@@ -104,13 +104,13 @@ export class Request {
   }
 
   /** Resolves when all instances see the result. Responses arrive in order, so one later command is enough. */
-  async #settle(actual: ActualUsage): Promise<void> {
+  async #settle(actual: Consumption): Promise<void> {
     this.#endRow(actual);
     this.#limits.release(this.reservation, actual);
     await this.#limits.currentHeaders(this.#row);
   }
 
-  #endRow({ tokens, pico, request }: ActualUsage): void {
+  #endRow({ tokens, pico, request }: Consumption): void {
     Object.assign(this.#row, { open: false, billed: request, tokens, pico });
   }
 }
@@ -124,12 +124,12 @@ interface Row extends Demand {
 }
 
 /** A ledger in memory. */
-export class FakeLedger implements UsageHistory {
+export class FakeLedger implements LimitHistory {
   readonly rows: Row[] = [];
   readonly now: () => number;
   reads = 0;
   /** Whose usage was read last. */
-  lastRead: UsageHolders | null = null;
+  lastRead: LimitHolders | null = null;
   /** Called by a read before and after it takes its snapshot. */
   beforeSnapshot: () => unknown = () => {};
   afterSnapshot: () => unknown = () => {};
@@ -147,7 +147,7 @@ export class FakeLedger implements UsageHistory {
   }
 
   async read(
-    holders: UsageHolders,
+    holders: LimitHolders,
     atMs: number,
     recentMs: number,
     exceptIds: readonly string[],
@@ -195,7 +195,7 @@ export const TIMING: ValkeyTiming = { heartbeatMs: 100, responseMs: 5000, leaseM
 /** Opens an instance on a Valkey. */
 export function openInstance(
   url: string,
-  history: UsageHistory,
+  history: LimitHistory,
   options: Partial<ValkeyLimiterOptions> = {},
 ): Promise<Limiter> {
   return openValkeyLimiter({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import type { PlanLimits } from '../../../src/config/plan.ts';
-import type { UsageHistory } from '../../../src/accounts/limits/limiter.ts';
+import type { LimitHistory } from '../../../src/accounts/limits/limiter.ts';
 import { MemoryLimiter } from '../../../src/accounts/limits/memory.ts';
 import { demand, FakeLedger, Fleet, headersOf, type Request } from './fleet.ts';
 
@@ -325,7 +325,7 @@ describe('limits after a restart', () => {
           const ledger = new FakeLedger();
           const history = {
             // Rows are read at one moment and returned at another.
-            read: async (...query: Parameters<UsageHistory['read']>) => {
+            read: async (...query: Parameters<LimitHistory['read']>) => {
               await scheduler.schedule(Promise.resolve(), 'reads');
               const entries = await ledger.read(...query);
               await scheduler.schedule(Promise.resolve(), 'answers');

@@ -77,7 +77,20 @@ test('prompts and slots that decode are not in the same step, and have the same 
   assert.deepEqual(steps.next(), [64, 0, 0, 0]);
 });
 
-test('prompts have more time if they are the majority', () => {
+test('the prompts of one account have half of the time, however many there are', () => {
+  const all = slots(1, 900, 900, 900, 900);
+  for (const slot of all) slot.scope = slot.pending > 1 ? 'a' : 'b';
+  const steps = planner(all, 1);
+  assert.deepEqual(steps.next(), [0, 192, 0, 0, 0]);
+  steps.ended(200);
+  for (let decoded = 0; decoded < 200; decoded += 50) {
+    assert.deepEqual(steps.next(), [1, 0, 0, 0, 0]);
+    steps.ended(50);
+  }
+  assert.deepEqual(steps.next(), [0, 192, 0, 0, 0]);
+});
+
+test('prompts have more time if they are of more accounts', () => {
   const steps = planner(slots(1, 900, 900, 900, 900), 1);
   assert.deepEqual(steps.next(), [0, 512, 0, 0, 0], 'four times as many tokens');
   steps.ended(800);

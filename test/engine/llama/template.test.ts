@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import { Template } from '@huggingface/jinja';
 import * as fc from '../../support/fast-check.ts';
 import { ServiceError } from '../../../src/core/errors.ts';
-import type { Message } from '../../../src/core/generation.ts';
+import { REASONING_EFFORTS, type Message } from '../../../src/core/generation.ts';
 import type { RenderedRequest } from '../../../src/engine/llama/prompt/template-probe.ts';
 import {
   ChatTemplate,
@@ -279,6 +279,15 @@ four &lt;system_message><end_of_turn>
       /fails to render a simple message: .*nope/,
     );
     assert.throws(() => new ChatTemplate("{{ raise_exception('never') }}", special), /simple message: never/);
+  });
+
+  it('gives an effort a budget of reasoning tokens, unless it tells the model the effort', () => {
+    const plain = '{{ messages[0].content }}';
+    const budgets = (source: string) =>
+      REASONING_EFFORTS.map((effort) => new ChatTemplate(source, { bos: '', eos: '' }).budgetOf(effort));
+    assert.deepEqual(budgets(plain), [null, 1024, 4096, 16_384, null, null, null]);
+    assert.deepEqual(new Set(budgets(`${plain}{{ reasoning_effort }}`)), new Set([null]));
+    assert.equal(new ChatTemplate(plain, { bos: '', eos: '' }).budgetOf(null), null);
   });
 
   it('has the range function of Python', () => {

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
+import { ServiceError } from '../../../src/core/errors.ts';
 import { limitsSchema } from '../../../src/config/plan.ts';
 import { limits } from '../../../src/http/api/contract/limits.ts';
 import { accountJson } from '../../../src/http/api/json.ts';
-import { limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts';
+import { changedLimits, limitsJson, limitsFromJson } from '../../../src/http/api/limits-json.ts';
 
 test('every limit of the configuration is in the management API, in snake case', () => {
   const names = Object.keys(limits.shape);
@@ -40,6 +41,39 @@ test('limits survive a round trip through JSON', () => {
       assert.deepEqual(JSON.parse(JSON.stringify(limitsFromJson(limits.parse(sent)))), plain);
     }),
   );
+});
+
+test('a change of limits that others changed in the meantime is refused, and says which', () => {
+  const now = { usdPerMonth: '20', tokensPerDay: 5, models: { 'a/b': { requestsPerMinute: 1 } } };
+  const change = { usd_per_month: '30' };
+  for (const seen of [
+    undefined,
+    {},
+    { usd_per_month: '20' },
+    { usd_per_month: '20', tokens_per_month: null },
+    { models: { 'a/b': { requests_per_minute: 1 }, 'c/d': null } },
+  ])
+    assert.equal(changedLimits(now, change, seen)?.usdPerMonth, '30');
+  assert.equal(changedLimits(null, change, null)?.usdPerMonth, '30');
+  const refused = (seen: Parameters<typeof changedLimits>[2]) => {
+    try {
+      changedLimits(now, change, seen);
+    } catch (error) {
+      assert.ok(error instanceof ServiceError && error.code === 'conflict' && error.param === 'limits');
+      return /: (.*)\. Save/.exec(error.message)?.[1];
+    }
+    return null;
+  };
+  assert.equal(refused({ usd_per_month: '12.50' }), '`usd_per_month` was 12.50 and is now 20');
+  assert.equal(
+    refused({ usd_per_month: null, tokens_per_day: 6, tokens_per_month: 7 }),
+    [
+      '`tokens_per_day` was 6 and is now 5',
+      '`tokens_per_month` was 7 and is now not set',
+      '`usd_per_month` was not set and is now 20',
+    ].join(', '),
+  );
+  assert.match(refused(null) ?? '', /`models` was not set and is now {a\/b:/);
 });
 
 test('an account whose limits are damaged is not one without limits', () => {

@@ -45,6 +45,8 @@ type TextField =
       | 'key_id'
       | 'client_request_id'
       | 'client'
+      | 'member_id'
+      | 'tag'
       | 'last_used_client'
       | 'last_used_ip'
       | 'name'

@@ -138,6 +138,21 @@ for (const kind of testDatabases()) {
       await ok('PATCH', `/api/accounts/${id}`, { body: { plan: 'big' } });
       await ok('PATCH', `/api/keys/${keyId}`, { body: { limits: { usd_per_month: '0.01' } } });
       assert.equal((await managed.generate(text)).status, 429);
+      for (const [path, was] of [
+        [`/api/keys/${keyId}`, '0.01'],
+        [`/api/accounts/${id}`, null],
+      ] as const) {
+        const budget = (usd_per_month: string | null, previous: string | null) => ({
+          body: { limits: { usd_per_month }, previous_limits: { usd_per_month: previous } },
+        });
+        await ok('PATCH', path, budget('9998', was));
+        const late = await call('PATCH', path, budget('7', was));
+        assertRefused(late, 409, 'conflict', 'limits');
+        assert.match(late.body.error.message, /`usd_per_month` was .* and is now 9998\./);
+        await ok('PATCH', path, budget(was, '9998'));
+        const { limits } = await ok('GET', path);
+        assert.deepEqual(limits, was === null ? null : { usd_per_month: was });
+      }
       await ok('PATCH', `/api/keys/${keyId}`, { body: { limits: null } });
       const own = { tokens_per_day: 1, models: { [MODEL]: { usd_per_month: '100000' } } };
       const limited = await ok('PATCH', `/api/accounts/${id}`, { body: { limits: own } });
@@ -333,6 +348,8 @@ for (const kind of testDatabases()) {
         ['Node.js', 1, null, []],
       );
       assert.equal(row.client, 'Node.js');
+      const [byOwner] = (await ok('GET', `/api/usage?by=member,tag&account_id=${accountId}`)).data;
+      assert.deepEqual([byOwner?.member_id, byOwner?.tag, byOwner?.requests], [null, null, 1]);
       assert.deepEqual((await byClient('&client=curl')).data, []);
       assert.deepEqual((await byClient('&client=')).data, [], 'every request has a client');
       const found = async (client: string) =>

@@ -363,6 +363,15 @@ test('invalid tools are refused with their path', () => {
   assertRefused({ tools: [tool('f', { defer_loading: 1 })] }, 'invalid_type', 'tools[0].defer_loading');
 });
 
+test('the budget of thinking ends the reasoning, unless thinking is not enabled', () => {
+  const budget = (thinking: object, more: object = {}) => read({ thinking, ...more }).request.reasoningBudget;
+  assert.equal(budget({ type: 'enabled', budget_tokens: 1024 }), 1024);
+  assert.equal(budget({ type: 'enabled' }), null);
+  assert.equal(budget({ type: 'adaptive', budget_tokens: 1024 }), null);
+  assert.equal(budget({ type: 'disabled', budget_tokens: 1024 }), null);
+  assert.equal(budget({ type: 'adaptive' }, { chat_template_kwargs: { thinking_budget: 7 } }), 7);
+});
+
 test('thinking and effort become the reasoning effort', () => {
   const effort = (thinking: object | null, level: string | null = null) =>
     read({ thinking, output_config: { effort: level } }).request.reasoningEffort;

@@ -248,6 +248,22 @@ test('reasoning_effort is one of the levels', () => {
   refuses(() => chat({ reasoning_effort: 'extreme' }), 'invalid_value', 'reasoning_effort');
 });
 
+test('the budget of reasoning is `reasoning.max_tokens`, else the variable `thinking_budget`', () => {
+  const budget = (body: object) => chat(body).request.reasoningBudget;
+  assert.equal(budget({}), null);
+  assert.equal(budget({ reasoning: { max_tokens: 100 } }), 100);
+  assert.equal(budget({ reasoning: { enabled: true } }), null);
+  assert.equal(budget({ chat_template_kwargs: { thinking_budget: 0 } }), 0);
+  assert.equal(budget({ chat_template_kwargs: { thinking_budget: -1 } }), null);
+  assert.equal(budget({ reasoning: { max_tokens: 9 }, chat_template_kwargs: { thinking_budget: 100 } }), 9);
+  refuses(() => chat({ reasoning: { max_tokens: 0 } }), 'invalid_value', 'reasoning.max_tokens');
+  assert.equal(chat({ reasoning: { effort: 'low' } }).request.reasoningEffort, 'low');
+  assert.equal(
+    chat({ reasoning_effort: 'high', reasoning: { effort: 'low' } }).request.reasoningEffort,
+    'high',
+  );
+});
+
 const variablesOf = (chat_template_kwargs: unknown) =>
   chat({ chat_template_kwargs }).request.templateVariables;
 

@@ -35,6 +35,13 @@ test('a field that the server refused by its name is recognized', () => {
   ]) {
     assert.equal(read(400, { error: { message } }), 'stream_options');
   }
+  // vLLM 0.22 and later.
+  for (const message of [
+    'thinking_token_budget is set but reasoning_config is not configured. Please set --reasoning-parser',
+    'thinking_token_budget needs the reasoning start and end strings',
+  ]) {
+    assert.equal(read(400, { error: { message } }), 'thinking_token_budget');
+  }
 });
 
 test('other errors name no field, even if they quote text of the caller', () => {

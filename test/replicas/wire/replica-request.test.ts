@@ -244,6 +244,26 @@ test('reasoning effort and template variables are sent in the fields that the se
   assert.deepEqual(sent('tgi', { reasoning_effort: 'none' }), [undefined, undefined]);
 });
 
+test('a budget of reasoning is sent in the field that the server reads, unless vLLM has refused it', () => {
+  const body = (dialect: ServerDialect, more: object = {}) =>
+    formatRequest(chat({ reasoning: { max_tokens: 64 } }).request, {
+      model: 'm',
+      dialect,
+      stream: true,
+      maxTokens: 9,
+      cacheOff: false,
+      ...more,
+    });
+  const fields = ['thinking_token_budget', 'custom_params', 'thinking_budget_tokens'];
+  const sent = (...args: Parameters<typeof body>) =>
+    Object.fromEntries(Object.entries(body(...args)).filter(([name]) => fields.includes(name)));
+  assert.deepEqual(sent('vllm'), { thinking_token_budget: 64 });
+  assert.deepEqual(sent('vllm', { refused: new Set(['thinking_token_budget']) }), {});
+  assert.deepEqual(sent('sglang'), { custom_params: { thinking_budget: 64 } });
+  assert.deepEqual(sent('llama-server'), { thinking_budget_tokens: 64 });
+  assert.deepEqual(sent('openai'), {});
+});
+
 test('`openai` gets the fields of its API that the caller set, even to their defaults', () => {
   const defaults = { temperature: 1, top_p: 1, presence_penalty: 0, frequency_penalty: 0 };
   const neutral = { top_k: 0, min_p: 0, repetition_penalty: 1, logit_bias: {}, parallel_tool_calls: true };

@@ -1,6 +1,6 @@
 import { Ban, CirclePause, CirclePlay, Ellipsis, Gauge, Pencil, SlidersHorizontal } from 'lucide-react';
 import type { ComponentProps, ReactNode } from 'react';
-import { act, orToast } from '../../api/act.ts';
+import { act } from '../../api/act.ts';
 import type { Arguments, ItemOf } from '../../api/client.ts';
 import { useKeys, useRead } from '../../api/queries.ts';
 import { Status, type Tone } from '../../components/badge.tsx';
@@ -11,19 +11,17 @@ import { Field, TextField } from '../../components/field.tsx';
 import { LimitFields } from '../../components/limit-fields.tsx';
 import { Menu, MenuItem, MenuSeparator } from '../../components/menu.tsx';
 import { openOverlay } from '../../components/overlays.tsx';
+import { savingLimits } from '../../components/save-limits.ts';
 import { Select } from '../../components/select.tsx';
 import { LoadFailure, Skeleton } from '../../components/states.tsx';
 import {
   LIMIT_NAMES,
   limitAmount,
   limitErrors,
-  limitsChange,
   limitsSet,
   limitText,
   typedLimits,
-  type TypedLimits,
 } from '../../format/limits.ts';
-import { notify } from '../../notify.ts';
 
 type Plan = ItemOf<'listPlans'>;
 
@@ -115,26 +113,16 @@ function changePlan(account: Account): void {
 
 /** Edits the account's own limits over those of its plan. */
 export function editLimits(account: Account, plan: Plan | undefined): void {
-  const before = typedLimits(account.limits ?? {});
   const ofPlan = plan?.limits ?? {};
-  const save = async (_: TypedLimits, changed: Partial<TypedLimits>) => {
-    const { name } = await change(account, { limits: limitsChange(changed) });
-    const earlier = Object.fromEntries(Object.entries(before).filter(([limit]) => limit in changed));
-    notify.success(`Limits of ${name} updated`, {
-      label: 'Undo',
-      run: () =>
-        void orToast(change(account, { limits: limitsChange(earlier) }, () => `Limits of ${name} restored`)),
-    });
-  };
   openForm((close) => (
     <EditDialog
       size="medium"
       title={`Edit limits of ${account.name}`}
       hint="They take the place of those of the plan. An empty field keeps the plan's limit."
       action="Save"
-      initial={before}
+      initial={typedLimits(account.limits ?? {})}
       check={limitErrors}
-      submit={save}
+      submit={savingLimits('account', account)}
       onClose={close}
     >
       {(_, __, field) => (

@@ -103,7 +103,13 @@ function Head({ account, defaultPlan }: { account: Account; defaultPlan: string 
 }
 
 /** Explains why requests of the account are refused, if they are. */
-function State({ account: { status, plan }, lost }: { account: Account; lost: boolean }) {
+function State({
+  account: { status, plan, limits_damaged: damaged },
+  lost,
+}: {
+  account: Account;
+  lost: boolean;
+}) {
   if (status === 'closed') {
     return <Notice>This account is permanently closed. Its usage, receipts and audit log are kept.</Notice>;
   }
@@ -111,6 +117,14 @@ function State({ account: { status, plan }, lost }: { account: Account; lost: bo
     return (
       <Notice tone="warn" title="This account is suspended">
         Requests with its keys are refused until the account is resumed.
+      </Notice>
+    );
+  }
+  if (damaged) {
+    return (
+      <Notice tone="bad" title="The limits of this account are damaged">
+        Its own limits in the database cannot be read, so all its requests are refused. Edit the limits to
+        replace them.
       </Notice>
     );
   }
@@ -154,6 +168,11 @@ function AccountLimits({ account, plans }: AccountLimitsProps) {
     >
       <Loaded query={plans} loading={<Skeleton className="h-24 w-full" />}>
         {() => {
+          if (account.limits_damaged) {
+            return (
+              <p className="text-sm text-ink-3">All requests are refused because the limits are damaged.</p>
+            );
+          }
           if (plan === undefined && account.limits === null)
             return <p className="text-sm text-ink-3">This account has no plan, so it has no limits.</p>;
           const models = { ...plan?.limits?.models, ...account.limits?.models };

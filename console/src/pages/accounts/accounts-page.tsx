@@ -1,5 +1,4 @@
 import { Layers, Plus, SearchX } from 'lucide-react';
-import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import type { ItemOf, ResponseOf } from '../../api/client.ts';
 import { useAll, useList, useMore, useRead, type QueryState } from '../../api/queries.ts';
@@ -14,7 +13,6 @@ import { changedRest, ListFooter, Table, timeColumn, type Column } from '../../c
 import { Tabs } from '../../components/tabs.tsx';
 import { DataAge } from '../../components/updated-at.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
-import { compact, whole } from '../../format/number.ts';
 import { useHrefWithAccount } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
 import { AccountState, createAccount, PlanName, STATUS_LABELS, type Account } from './account-changes.tsx';
@@ -62,7 +60,7 @@ export default function AccountsPage() {
 /** Maximum page size of the API. Search runs in the browser. */
 const PAGE = 1000;
 
-/** All accounts with their usage this month. */
+/** All accounts with their cost this month. */
 function AccountsList({ onNew }: { onNew: () => void }) {
   const accounts = useList('listAccounts', { query: { limit: PAGE } });
   const usage = useAll('readUsage', { query: { by: 'account' } });
@@ -77,11 +75,10 @@ function AccountsList({ onNew }: { onNew: () => void }) {
   const needsPlans = wanted.plan !== null && plans.data === undefined;
   // Filters apply to all accounts, so all of them are loaded.
   useMore(narrowed, accounts);
-  const used = new Map(usage.data?.map((row) => [row.account_id, row]));
   const clear = () => change({ q: null, status: null, plan: null });
   return (
     <div className="mt-4 space-y-4">
-      {accounts.data !== undefined && <LoadFailure query={usage} what="the usage of the accounts" />}
+      {accounts.data !== undefined && <LoadFailure query={usage} what="the cost of the accounts" />}
       <Card flush>
         <Filters plans={plans} />
         {needsPlans ? (
@@ -119,7 +116,7 @@ function AccountsList({ onNew }: { onNew: () => void }) {
                     rest={changedRest(accounts, (all) =>
                       all.filter((one) => matches(one, wanted, defaultPlan)),
                     )}
-                    columns={accountColumns({ used, defaultPlan, usage })}
+                    columns={accountColumns(defaultPlan, usage)}
                     rows={shown}
                     keyOf={({ id }) => id}
                     onOpen={({ id }) => navigate(hrefOf(`/operator/accounts/${id}`))}
@@ -186,26 +183,13 @@ function Filters({ plans }: { plans: QueryState<ResponseOf<'listPlans'>> }) {
   );
 }
 
-type Usage = ItemOf<'readUsage'>;
-
-interface ColumnData {
-  /** Usage of each account this month; accounts without usage are missing. */
-  used: ReadonlyMap<string | null, Usage>;
-  usage: QueryState<unknown>;
-  /** Name of the default plan. */
-  defaultPlan: string | undefined;
-}
-
 /** The columns of the list of accounts. */
-function accountColumns({ used, usage, defaultPlan }: ColumnData): Column<Account>[] {
-  const amount = moneyColumn([...used.values()].map((usage) => usage.cost_usd));
-  const cost = (usd: string) => <span title={exactMoney(usd)}>{amount(usd)}</span>;
-  const figure = (account: Account, write: (usage: Usage | undefined) => ReactNode): ReactNode =>
-    usage.data === undefined ? (
-      <Unloaded query={usage} className="ml-auto h-4 w-12" />
-    ) : (
-      write(used.get(account.id))
-    );
+function accountColumns(
+  defaultPlan: string | undefined,
+  usage: QueryState<readonly ItemOf<'readUsage'>[]>,
+): Column<Account>[] {
+  const costs = new Map(usage.data?.map((row) => [row.account_id, row.cost_usd]));
+  const amount = moneyColumn(costs.values());
   return [
     {
       name: 'account',
@@ -230,37 +214,17 @@ function accountColumns({ used, usage, defaultPlan }: ColumnData): Column<Accoun
     },
     timeColumn({ name: 'created', heading: 'Created', from: 'lg' }, ({ created_at: at }) => at),
     {
-      name: 'requests',
-      heading: 'Requests',
-      value: ({ id }) => used.get(id)?.requests ?? 0,
-      numeric: true,
-      from: 'lg',
-      cell: (account) => figure(account, (usage) => whole(usage?.requests ?? 0)),
-    },
-    {
-      name: 'tokens',
-      heading: 'Tokens',
-      value: ({ id }) => count(used.get(id)),
-      numeric: true,
-      from: 'md',
-      cell: (account) => figure(account, tokens),
-    },
-    {
       name: 'cost',
       heading: 'Cost this month',
-      value: ({ id }) => used.get(id)?.cost_usd ?? '0',
+      value: ({ id }) => costs.get(id) ?? '0',
       numeric: true,
-      cell: (account) => figure(account, (usage) => cost(usage?.cost_usd ?? '0')),
+      cell: ({ id }) => {
+        const usd = costs.get(id) ?? '0';
+        if (usage.data === undefined) return <Unloaded query={usage} className="ml-auto h-4 w-12" />;
+        return <span title={exactMoney(usd)}>{amount(usd)}</span>;
+      },
     },
   ];
-}
-
-function tokens(usage: Usage | undefined): ReactNode {
-  return <span title={whole(count(usage))}>{compact(count(usage))}</span>;
-}
-
-function count(usage: Usage | undefined): number {
-  return usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
 }
 
 function Name({ account: { id, name, status } }: { account: Account }) {

@@ -1,9 +1,9 @@
 import { ScrollText, SearchX } from 'lucide-react';
 import type { ReactNode } from 'react';
+import { ACTION_LABELS } from '../../api/client.ts';
 import { useKeys, useList, useMore, useRead } from '../../api/queries.ts';
 import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
 import {
-  ACTION_LABELS,
   actionLabel,
   changesOf,
   foldKindOf,

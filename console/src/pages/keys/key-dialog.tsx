@@ -16,10 +16,11 @@ import { Time } from '../../components/time.tsx';
 import { UsageFigures } from '../../components/usage-figures.tsx';
 import { openConnect } from '../../connect/open-connect.tsx';
 import type { CurrentAccount } from '../../state/account.ts';
+import { useKeyRights } from '../../state/session.tsx';
 import { endPreviousSecret, PreviousSecret, revokeKey, rotateKey } from './key-changes.tsx';
 import { draftOf, keyErrors, settingsOf } from './key-draft.ts';
 import { KeyFields } from './key-form.tsx';
-import { KeyState, LastUse, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
+import { KeyState, LastUse, MaskedKey, Tags } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 

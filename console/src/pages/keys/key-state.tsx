@@ -1,7 +1,6 @@
 import type { ItemOf } from '../../api/client.ts';
 import { Badge, Status, type Tone } from '../../components/badge.tsx';
 import { Time } from '../../components/time.tsx';
-import { useSession } from '../../state/session.tsx';
 
 type Key = ItemOf<'listKeys'>;
 
@@ -11,17 +10,6 @@ const STATES: Readonly<Record<Key['status'], { tone: Tone; word: string }>> = {
   revoked: { tone: 'bad', word: 'Revoked' },
   damaged: { tone: 'bad', word: 'Damaged' },
 };
-
-/** What the user may do with a key: `change` it (edit or rotate), only `end` it, or nothing. */
-export function useKeyRights(): (key: Key) => 'change' | 'end' | null {
-  const { user } = useSession();
-  return ({ kind, status }) => {
-    // The service refuses changes of keys that manage all of it.
-    if (kind === 'admin' && !user.operator) return null;
-    if (status === 'live') return 'change';
-    return status === 'damaged' ? 'end' : null;
-  };
-}
 
 /** The state of a key as a dot and a word. */
 export function KeyState({ apiKey: { status } }: { apiKey: Key }) {

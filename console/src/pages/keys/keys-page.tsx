@@ -13,10 +13,9 @@ import { EmptyState, Loaded, LoadFailure, Notice } from '../../components/states
 import { DataAge } from '../../components/updated-at.tsx';
 import { counted } from '../../format/number.ts';
 import { useAccount, type CurrentAccount } from '../../state/account.ts';
-import { useAccountStatus } from '../../state/session.tsx';
+import { useAccountStatus, useKeyRights } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { revokeKeys } from './key-changes.tsx';
-import { useKeyRights } from './key-state.tsx';
 import { KeysTable } from './keys-table.tsx';
 
 const CreateKeyDialog = lazy(() => import('./create-key-dialog.tsx'));

@@ -11,9 +11,10 @@ import { Unloaded } from '../../components/states.tsx';
 import { Table, timeColumn, type Column } from '../../components/table.tsx';
 import { Time } from '../../components/time.tsx';
 import { exactMoney, moneyColumn } from '../../format/money.ts';
+import { useKeyRights } from '../../state/session.tsx';
 import { useQueryState } from '../../state/url-query.ts';
 import { revokeKey, rotateKey } from './key-changes.tsx';
-import { KeyState, MaskedKey, Tags, useKeyRights } from './key-state.tsx';
+import { KeyState, MaskedKey, Tags } from './key-state.tsx';
 
 type Key = ItemOf<'listKeys'>;
 

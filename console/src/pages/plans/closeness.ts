@@ -1,5 +1,5 @@
 import type { ItemOf } from '../../api/client.ts';
-import { isMoney, limitsSet, type LimitName } from '../../format/limits.ts';
+import { isMoney, limitsSet, windowOf, type LimitName, type LimitWindow } from '../../format/limits.ts';
 
 export type Plan = ItemOf<'listPlans'>;
 type Account = ItemOf<'listAccounts'>;
@@ -21,11 +21,8 @@ export interface AccountOfPlan {
   closest: Closeness | null;
 }
 
-/** Usage since the start of the UTC day and of the UTC month, by account. */
-export interface UsageOfAccounts {
-  day: ReadonlyMap<string, Usage>;
-  month: ReadonlyMap<string, Usage>;
-}
+/** Usage since the start of each window in UTC, by account. */
+export type UsageOfAccounts = Readonly<Record<LimitWindow, ReadonlyMap<string, Usage>>>;
 
 /** Returns usage by account. */
 export const byAccount = (rows: readonly Usage[]): ReadonlyMap<string, Usage> =>
@@ -52,8 +49,8 @@ function closestLimit(
   usage: UsageOfAccounts,
 ): Closeness | null {
   const all = limitsSet({ ...limits, ...own }).flatMap(({ limit, bound }): Closeness[] => {
-    const window = /_per_(day|month)$/.exec(limit)?.[1];
-    if (window !== 'day' && window !== 'month') return [];
+    const window = windowOf(limit);
+    if (window === null) return [];
     const row = usage[window].get(id);
     const used = isMoney(limit) ? (row?.cost_usd ?? '0') : (row?.billed_tokens ?? 0);
     return [{ limit, used, bound, share: Number(bound) > 0 ? Number(used) / Number(bound) : 1 }];

@@ -5,13 +5,13 @@ import { Select, type Choice } from '../../components/select.tsx';
 import { indented, readJson } from '../../format/json.ts';
 import { counted } from '../../format/number.ts';
 import { capabilityWarning, type Capability } from './model-text.ts';
-import { HintedSwitch, Reset, Section, useSettings } from './parameter-fields.tsx';
-import { chosenFunction, REASONING_EFFORTS, type ToolChoice } from './settings.ts';
+import { HintedSwitch, NumberField, Reset, Section, useSettings } from './parameter-fields.tsx';
+import { BUDGET, chosenFunction, REASONING_EFFORTS, type ToolChoice } from './settings.ts';
 import { useModels, usePlaygroundState, useSelectedModels } from './state.tsx';
 import { TOOL_PRESETS, toolNames } from './tools.ts';
 
 const TOOL_PARAMETERS: readonly string[] = ['tools', 'tool_choice', 'parallel_tool_calls'];
-const REASONING_PARAMETERS: readonly string[] = ['reasoning_effort', 'chat_template_kwargs'];
+const REASONING_PARAMETERS: readonly string[] = ['reasoning_effort', BUDGET.name, 'chat_template_kwargs'];
 
 /** API names of the parameters that only chats have. */
 export const CHAT_PARAMETERS: readonly string[] = [...TOOL_PARAMETERS, ...REASONING_PARAMETERS];
@@ -113,7 +113,10 @@ export function ReasoningSection() {
   const { reasoningEffort, templateVariables } = settings;
   const effortRefusal = useRefusal('reasoning_effort', reasoningEffort);
   const variablesRefusal = useRefusal('chat_template_kwargs', templateVariables);
-  const count = [reasoningEffort, templateVariables.trim()].filter((value) => value !== '').length;
+  const budget = settings.numbers[BUDGET.name] ?? '';
+  const count = [reasoningEffort, budget.trim(), templateVariables.trim()].filter(
+    (value) => value !== '',
+  ).length;
   return (
     <Section
       title="Reasoning"
@@ -135,6 +138,7 @@ export function ReasoningSection() {
           onChange={(chosen) => set({ reasoningEffort: chosen })}
         />
       </Field>
+      <NumberField parameter={BUDGET} />
       <TextArea
         label="Template variables"
         aside={

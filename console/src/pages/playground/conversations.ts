@@ -19,6 +19,8 @@ export const MAX_TITLE = 80;
 /** A conversation as this tab last read or wrote it. */
 interface Known extends Partial<Omit<Conversation, 'id'>> {
   revision: string | null;
+  /** The revision that is being written, or that could not be written. */
+  next?: string;
 }
 
 /** The conversations of a user. Above the maximum number, the oldest are deleted. Methods reject if the storage is full or blocked. */
@@ -48,14 +50,19 @@ export class Conversations {
     return { id, system, settings, columns };
   }
 
-  /** Continues with changes of this tab that were not stored, to the conversation of this revision; null: a new one. */
-  resume(id: string, revision: string | null): void {
+  /**
+   * Continues with changes of this tab that were not stored. `revisions` are those of `revisionsOf` before a reload, which can
+   * end a write whose result the tab did not learn.
+   */
+  resume(id: string, revisions: readonly string[], stored: StoredConversation | null): void {
+    const revision = revisions.find((one) => one === stored?.revision) ?? revisions[0] ?? null;
     this.#known.set(id, { ...NOTHING, revision });
   }
 
-  /** Returns the revision that the conversation of this tab continues; null: it is not stored yet. */
-  revisionOf(id: string): string | null {
-    return this.#known.get(id)?.revision ?? null;
+  /** Returns the revision that the conversation of this tab continues, and the one that is being written. */
+  revisionsOf(id: string): string[] {
+    const { revision, next } = this.#known.get(id) ?? NOTHING;
+    return [revision, next].filter((one) => typeof one === 'string');
   }
 
   /** Returns whether a conversation differs from what this tab read or wrote. */
@@ -79,6 +86,7 @@ export class Conversations {
     }
     const known = this.#known.get(id) ?? NOTHING;
     const revision = newId();
+    this.#known.set(id, { ...known, next: revision });
     let old: StoredConversation | undefined;
     await this.#records.update(id, (stored) => {
       old = stored;

@@ -250,6 +250,18 @@ export function opened({ id, system, settings, columns }: Conversation): Convers
   };
 }
 
+/** Returns a draft whose images were left out, with those of the same turns in a stored conversation. */
+export function withImagesOf(stored: Pick<Draft, 'columns'> | null, draft: Draft): Draft {
+  const turns = (stored?.columns ?? []).flatMap((column) => column.turns);
+  const images = new Map(turns.map((turn) => [turn.id, turn.images]));
+  const complete = (turn: Turn): Turn =>
+    turn.images.length > 0 ? turn : { ...turn, images: images.get(turn.id) ?? [] };
+  return {
+    ...draft,
+    columns: draft.columns.map((column) => ({ ...column, turns: column.turns.map(complete) })),
+  };
+}
+
 /** Returns what a new tab starts with: the same models and parameters, and the input of a chat that has not begun. */
 export function forNewTab(draft: Draft): Draft {
   const input = hasTurns(draft) ? { input: '', inputRole: 'user' as const } : {};

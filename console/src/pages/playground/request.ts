@@ -10,7 +10,7 @@ import {
   type Draft,
   type Turn,
 } from './draft.ts';
-import { chosenFunction, numbersOf, unescaped, type Settings } from './settings.ts';
+import { BUDGET, chosenFunction, numbersOf, unescaped, type Settings } from './settings.ts';
 import { readTools } from './tools.ts';
 
 /** A request body of the API. */
@@ -116,7 +116,7 @@ function settingsOf(settings: Settings, recommended: Recommended): RequestBody {
     const value = typed === '' ? recommended[name] : Number(typed);
     if (value !== undefined) numbers[name] = value;
   }
-  const { top_logprobs: alternatives, ...others } = numbers;
+  const { top_logprobs: alternatives, [BUDGET.name]: budget, ...others } = numbers;
   const stop = settings.stop.filter((typed) => typed !== '').map(unescaped);
   return {
     ...others,
@@ -129,6 +129,7 @@ function settingsOf(settings: Settings, recommended: Recommended): RequestBody {
     ...(settings.user !== '' && { user: settings.user }),
     ...toolsOf(settings),
     ...reasoningOf(settings),
+    ...(budget !== undefined && { reasoning: { max_tokens: budget } }),
   };
 }
 

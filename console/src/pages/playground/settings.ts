@@ -91,7 +91,8 @@ type NumberName =
   | 'presence_penalty'
   | 'repetition_penalty'
   | 'n'
-  | 'top_logprobs';
+  | 'top_logprobs'
+  | 'reasoning.max_tokens';
 
 /** Largest count that the API accepts: a signed 32-bit integer. */
 const MAX_COUNT = 2_147_483_647;
@@ -213,6 +214,16 @@ export const TOP_LOGPROBS: NumberParameter = {
   step: 1,
 };
 
+export const BUDGET: NumberParameter = {
+  name: 'reasoning.max_tokens',
+  label: 'Reasoning budget',
+  hint: 'After this many tokens, the reasoning is ended and the answer begins.',
+  whole: true,
+  min: 1,
+  max: MAX_COUNT,
+  fallback: 'That of the effort',
+};
+
 /** All numeric parameters, in request order. */
 export const NUMBERS: readonly NumberParameter[] = [
   ...COMMON,
@@ -220,6 +231,7 @@ export const NUMBERS: readonly NumberParameter[] = [
   ...PENALTIES,
   CHOICES,
   TOP_LOGPROBS,
+  BUDGET,
 ];
 
 export const MAX_STOPS = 4;
@@ -279,7 +291,10 @@ export function areDefaults(settings: Settings): boolean {
 /** Counts the parameters in the advanced section that differ from their defaults. */
 export function advancedSet(settings: Settings): number {
   const numbers = numbersOf(settings).filter(
-    (parameter) => !COMMON.includes(parameter) && (settings.numbers[parameter.name] ?? '').trim() !== '',
+    (parameter) =>
+      !COMMON.includes(parameter) &&
+      parameter !== BUDGET &&
+      (settings.numbers[parameter.name] ?? '').trim() !== '',
   );
   const { stop, format, logprobs, user, stream } = settings;
   const others = [stop.some((typed) => typed !== ''), format !== 'text', logprobs, user !== '', !stream];

@@ -22,6 +22,7 @@ import {
   removedTurns,
   rerun,
   sent,
+  withImagesOf,
   withModel,
   withoutColumn,
   withoutTurn,
@@ -109,10 +110,12 @@ export class Playground {
 
   static async #restore(userId: string): Promise<Playground> {
     const conversations = new Conversations(new UserRecords(userId, 'conversation'));
-    const { draft, revision } = fromTabText(readStored(userId));
-    if (hasTurns(draft)) conversations.resume(draft.id, revision);
-    const stored = hasTurns(draft) ? null : await conversations.read(draft.id).catch(() => null);
-    return new Playground(userId, conversations, { ...draft, ...(stored && conversations.show(stored)) });
+    const { draft, revisions } = fromTabText(readStored(userId));
+    const stored = await conversations.read(draft.id).catch(() => null);
+    if (!hasTurns(draft))
+      return new Playground(userId, conversations, { ...draft, ...(stored && conversations.show(stored)) });
+    conversations.resume(draft.id, revisions, stored);
+    return new Playground(userId, conversations, withImagesOf(stored, draft));
   }
 
   get state(): PlaygroundState {
@@ -392,9 +395,9 @@ export class Playground {
   #storeTab(isSaved = true): void {
     const { draft } = this.#state;
     const isChanged = this.#conversations.isChanged(draft);
-    const revision = this.#conversations.revisionOf(draft.id);
-    const text = tabText(isChanged ? draft : withoutTurns(draft), revision);
-    const newTab = tabText(forNewTab(draft), null);
+    const revisions = this.#conversations.revisionsOf(draft.id);
+    const text = tabText(isChanged ? draft : withoutTurns(draft), revisions);
+    const newTab = tabText(forNewTab(draft), []);
     const storesImages = writeStored(this.#userId, text, newTab);
     const isStored = (storesImages || writeStored(this.#userId, withoutImages(text), newTab)) && isSaved;
     if (isStored === this.#state.isStored && storesImages === this.#state.storesImages) return;

@@ -1,11 +1,11 @@
 import { EMPTY_DRAFT, newId, opened, type Draft } from './draft.ts';
 
 /** Of the stored texts. Those of other versions are ignored. */
-const VERSION = 1;
+const VERSION = 2;
 
-/** Returns the text that a tab keeps. `revision` is that of the stored conversation which the draft continues. */
-export function tabText(draft: Draft, revision: string | null): string {
-  return JSON.stringify({ version: VERSION, draft, revision });
+/** Returns the text that a tab keeps. `revisions` are those of the stored conversation which the draft may continue. */
+export function tabText(draft: Draft, revisions: readonly string[]): string {
+  return JSON.stringify({ version: VERSION, draft, revisions });
 }
 
 /** Returns a stored text without its images, which can be too large. */
@@ -14,16 +14,16 @@ export function withoutImages(text: string): string {
 }
 
 /** Returns the draft in a stored text; an empty one if there is none, or only that of another version. */
-export function fromTabText(text: string | null): { draft: Draft; revision: string | null } {
+export function fromTabText(text: string | null): { draft: Draft; revisions: readonly string[] } {
   try {
     // Only this version writes such texts.
-    const stored = JSON.parse(text ?? '') as { version: unknown; draft: Draft; revision: string | null };
+    const stored = JSON.parse(text ?? '') as { version: unknown; draft: Draft; revisions: readonly string[] };
     if (stored.version === VERSION) {
-      const { draft, revision } = stored;
-      return { draft: { ...draft, ...opened(draft), id: draft.id || newId() }, revision };
+      const { draft, revisions } = stored;
+      return { draft: { ...draft, ...opened(draft), id: draft.id || newId() }, revisions };
     }
   } catch {
     // An empty one.
   }
-  return { draft: { ...EMPTY_DRAFT, id: newId() }, revision: null };
+  return { draft: { ...EMPTY_DRAFT, id: newId() }, revisions: [] };
 }

@@ -38,7 +38,7 @@ export function overTime(times: readonly number[], rows: readonly Sums[]): OverT
 }
 
 /** Additive measures. Cost is a float, for charts and shares only. */
-export const MEASURES = {
+const MEASURES = {
   requests: (sums: Sums) => sums.requests,
   completed: ({ requests, errors, aborted, interrupted }: Sums) => requests - errors - aborted - interrupted,
   errors: (sums: Sums) => sums.errors,

@@ -1,5 +1,6 @@
 import { USAGE_COUNTS } from '../../api/client.ts';
 import { csv, type Cell } from '../../components/csv.ts';
+import { GROUPS, type Group } from '../../format/usage-groups.ts';
 import type { Sums } from './buckets.ts';
 
 const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = [
@@ -13,25 +14,16 @@ const COLUMNS: readonly (readonly [name: string, of: (sums: Sums) => Cell])[] = 
   ['tokens_per_second_p5', (sums) => sums.tokens_per_second?.p5 ?? null],
 ];
 
-/** Columns per dimension: one, or id and name. */
-const BY: Readonly<Record<string, readonly (readonly [string, (sums: Sums) => Cell])[]>> = {
-  hour: [['hour', (sums) => sums.hour]],
-  day: [['day', (sums) => sums.day]],
-  model: [['model', (sums) => sums.model]],
-  key: [
-    ['key_id', (sums) => sums.key_id],
-    ['key', (sums) => sums.key_name],
-  ],
-  client: [['client', (sums) => sums.client]],
-  account: [
-    ['account_id', (sums) => sums.account_id],
-    ['account', (sums) => sums.account_name],
-  ],
-};
+/** Returns the columns of a dimension: one, or ID and name. */
+function frontOf(by: 'hour' | 'day' | Group): (readonly [string, (sums: Sums) => Cell])[] {
+  if (by === 'hour' || by === 'day') return [[by, (sums) => sums[by]]];
+  const { id, name } = GROUPS[by];
+  return [[id, (sums) => sums[id]], ...(id === name ? [] : [[by, (sums: Sums) => sums[name]] as const])];
+}
 
 /** Formats rows as CSV (RFC 4180) with a header. The dimensions come first. */
-export function csvOf(by: readonly string[], rows: readonly Sums[]): string {
-  const front = by.flatMap((dimension) => BY[dimension] ?? []);
+export function csvOf(by: readonly ('hour' | 'day' | Group)[], rows: readonly Sums[]): string {
+  const front = by.flatMap(frontOf);
   const heading = [...front, ...COLUMNS].map(([name]) => name);
   const lines = rows.map((row) => [...front, ...COLUMNS].map(([, of]) => of(row)));
   return csv([heading, ...lines]);

@@ -10,25 +10,17 @@ import {
   type Days,
   type NamedRange,
 } from '../../components/date-range-days.ts';
+import { GROUPS } from '../../format/usage-groups.ts';
 
-/** Dimensions of the breakdown table. */
-export const SPLITS = {
-  status: 'Status',
-  model: 'Model',
-  key: 'Key',
-  client: 'Client',
-  account: 'Account',
-} as const;
-export type Split = keyof typeof SPLITS;
+/** Groupings of the charts. */
+const SPLITS = ['none', 'model', 'key', 'client', 'account'] as const;
+type Split = (typeof SPLITS)[number];
 
-/** Dimensions that charts can be grouped by. */
-export const CHART_SPLITS = {
-  none: 'None',
-  model: 'Model',
-  key: 'Key',
-  client: 'Client',
-  account: 'Account',
-} as const;
+/** Returns the label of a grouping. */
+export const splitLabel = (split: Split): string => (split === 'none' ? 'None' : GROUPS[split].label);
+
+/** Returns the choices; a single account cannot be grouped by account. */
+export const splitsOf = (all: boolean): Split[] => SPLITS.filter((split) => split !== 'account' || all);
 
 /** The selection of the page, stored in the URL. */
 export interface Selection {
@@ -39,9 +31,7 @@ export interface Selection {
   /** Length of one bar. */
   unit: 'hour' | 'day';
   /** Grouping of the charts. */
-  split: keyof typeof CHART_SPLITS;
-  /** Dimension of the breakdown table. */
-  breakdown: Split;
+  split: Split;
   /** Draws the previous period in the charts. */
   compare: boolean;
   model: string | null;
@@ -65,8 +55,7 @@ export function selectionOf(query: URLSearchParams, today: string, all: boolean)
     days,
     before: daysBefore(days, range),
     unit: countDays(days) <= MAX_DAYS_BY_HOUR ? 'hour' : 'day',
-    split: splitOf(CHART_SPLITS, query.get('split'), all) ?? 'none',
-    breakdown: splitOf(SPLITS, query.get('breakdown'), all) ?? 'model',
+    split: splitsOf(all).find((split) => split === query.get('split')) ?? 'none',
     compare: query.get('compare') === '1',
     model: query.get('model') || null,
     key: query.get('key') || null,
@@ -84,15 +73,3 @@ function daysIn(query: URLSearchParams, today: string): Days | null {
   const latest = addDays(from, MAX_DAYS);
   return { from, to: to < latest ? to : latest };
 }
-
-function splitOf<Name extends string>(
-  splits: Readonly<Record<Name, string>>,
-  text: string | null,
-  all: boolean,
-): Name | null {
-  return splitsOf(splits, all).find((split) => split === text) ?? null;
-}
-
-/** Returns the choices; a single account cannot be grouped by account. */
-export const splitsOf = <Name extends string>(splits: Readonly<Record<Name, string>>, all: boolean): Name[] =>
-  (Object.keys(splits) as Name[]).filter((split) => split !== 'account' || all); // `Object.keys` returns strings.

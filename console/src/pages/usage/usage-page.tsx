@@ -21,15 +21,14 @@ import { DataAge } from '../../components/updated-at.tsx';
 import { counted } from '../../format/number.ts';
 import { notify } from '../../notify.ts';
 import { KeyFilter, ModelFilter } from '../../requests/filter-selects.tsx';
-import { requestsPath, type Filters } from '../../requests/filters.ts';
+import { requestsPath } from '../../requests/filters.ts';
 import { NoRequests } from '../../requests/no-requests.tsx';
 import { scopeInQuery, useScope, type Scope } from '../../state/account.ts';
 import { useQueryState } from '../../state/url-query.ts';
-import { Breakdown } from './breakdown.tsx';
 import { endOf, type Sums } from './buckets.ts';
 import { csvOf } from './csv.ts';
 import { Figures } from './figures.tsx';
-import { CHART_SPLITS, rangeLabel, selectionOf, splitsOf, type Selection } from './selection.ts';
+import { rangeLabel, selectionOf, splitLabel, splitsOf, type Selection } from './selection.ts';
 import { UsageCharts } from './usage-charts.tsx';
 import { usageQuery, useParts, useSaved, useUsage } from './use-usage.ts';
 
@@ -42,7 +41,12 @@ export default function UsagePage() {
   return (
     <Page
       title="Usage"
-      hint="Tokens, requests, cost and performance. Days are in UTC."
+      hint={
+        <>
+          Tokens, requests, cost and performance. Days are in UTC. The cost of each key, member and model is
+          on <TextLink to="/spend">Spend</TextLink>.
+        </>
+      }
       actions={
         <>
           <DataAge operations={['readUsage']} />
@@ -77,9 +81,9 @@ function ChartOptions({ scope, selection }: { scope: Scope; selection: Selection
         <Segmented
           label="Group by"
           value={selection.split}
-          choices={splitsOf(CHART_SPLITS, scope.all).map((value) => ({
+          choices={splitsOf(scope.all).map((value) => ({
             value,
-            label: CHART_SPLITS[value],
+            label: splitLabel(value),
           }))}
           onChange={(split) => change({ split: split === 'none' ? null : split })}
         />
@@ -98,11 +102,8 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
   const usage = useUsage(scope, selection, hour);
   const parts = useParts(scope, selection, usage.times);
   const models = useParts(scope, { ...selection, split: 'model' }, usage.times);
-  const [, change] = useQueryState();
-  const { unit, days, model, key } = selection;
+  const { unit, model, key } = selection;
   const { over, overBefore, times } = usage;
-  const linkOf = (filters: Partial<Filters>, whose = scopeInQuery(scope)) =>
-    requestsPath({ model, key, ...days, ...filters }, whose);
   const momentOf = (seconds: number) => {
     const ms = seconds * 1000;
     return unit === 'day' ? dayAt(ms) : `${new Date(ms).toISOString().slice(0, 19)}Z`;
@@ -142,15 +143,10 @@ function Usage({ scope, selection }: { scope: Scope; selection: Selection }) {
             before={overBefore}
             linkOf={(index) => {
               const time = times[index] ?? 0;
-              return linkOf({ from: momentOf(time), to: momentOf(endOf(time, unit)) });
+              const hours = { from: momentOf(time), to: momentOf(endOf(time, unit)) };
+              return requestsPath({ model, key, ...hours }, scopeInQuery(scope));
             }}
           />
-          {all && (
-            <Breakdown
-              {...{ scope, selection, all, linkOf }}
-              onSplit={(split) => change({ breakdown: split === 'model' ? null : split })}
-            />
-          )}
         </>
       )}
     </div>
@@ -235,7 +231,7 @@ function AppliesTo({ limitStatus: { scope, model } }: { limitStatus: ItemOf<'rea
 function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }) {
   const { unit, split, days } = selection;
   const [busy, setBusy] = useState(false);
-  const save = async (by: readonly string[]) => {
+  const save = async (by: Parameters<typeof csvOf>[0]) => {
     const query = { ...usageQuery(scope, selection, days), by: by.join(',') };
     setBusy(true);
     await orToast(
@@ -257,7 +253,7 @@ function ExportMenu({ scope, selection }: { scope: Scope; selection: Selection }
     >
       <MenuItem icon={<FileSpreadsheet />} onClick={() => void save(shown)}>
         By {unit}
-        {split !== 'none' && ` and ${CHART_SPLITS[split].toLowerCase()}`} (as shown)
+        {split !== 'none' && ` and ${splitLabel(split).toLowerCase()}`} (as shown)
       </MenuItem>
       <MenuItem
         icon={<FileSpreadsheet />}

@@ -1,8 +1,9 @@
 import { both, together, useRead, useReads, type QueryState } from '../../api/queries.ts';
 import { addDays, dayAt, type Days } from '../../components/date-range-days.ts';
+import { groupName, groupOf, GROUPS, type Group } from '../../format/usage-groups.ts';
 import type { Scope } from '../../state/account.ts';
-import { indexNow, overTime, sumsOf, timesOf, untilSameHour, type OverTime, type Sums } from './buckets.ts';
-import type { Selection, Split } from './selection.ts';
+import { indexNow, overTime, sumsOf, timesOf, untilSameHour, type OverTime } from './buckets.ts';
+import type { Selection } from './selection.ts';
 
 /** Maximum number of groups in a chart; the rest is combined. */
 const MAX_PARTS = 5;
@@ -104,32 +105,6 @@ function mapped<From, To>(
 const fitted = (over: OverTime, count: number): OverTime =>
   Array.from({ length: count }, (_, index) => over[index] ?? null);
 
-/** Names of a dimension in the API query and response. */
-const PARTS = {
-  model: { column: 'model', filter: 'model' },
-  key: { column: 'key_id', filter: 'key_id' },
-  client: { column: 'client', filter: 'client' },
-  account: { column: 'account_id', filter: 'account_id' },
-} as const;
-
-/** Returns the id of the group that a row belongs to. Empty: the client was not recorded. */
-export const partOf = (sums: Sums, by: Exclude<Split, 'status'>): string => sums[PARTS[by].column] ?? '';
-
-/** Returns the name of the group that a row belongs to; its ID if it has no name any more. */
-export function nameOf(sums: Sums, by: Exclude<Split, 'status'>): string {
-  const id = partOf(sums, by);
-  switch (by) {
-    case 'key':
-      return sums.key_name ?? id;
-    case 'account':
-      return sums.account_name ?? id;
-    case 'client':
-      return id || 'Not recorded';
-    case 'model':
-      return id;
-  }
-}
-
 /** A group of the usage. */
 export interface UsageSeries {
   id: string;
@@ -152,16 +127,16 @@ export function useParts(
     { enabled: by !== null, everyMs: EVERY_MS },
   );
   const most = sums.data?.data ?? [];
-  const ids = by === null ? [] : most.map((row) => partOf(row, by));
+  const ids = by === null ? [] : most.map((row) => groupOf(row, by));
   const reads = useReads(
     'readUsage',
-    by === null ? [] : ids.map((id) => ({ query: { ...base, [PARTS[by].filter]: id, by: unit } })),
+    by === null ? [] : ids.map((id) => ({ query: { ...base, [GROUPS[by].id]: id, by: unit } })),
     // Like the total, of which they are parts.
     { everyMs: EVERY_MS },
   );
   const state = together([sums, ...reads]);
   if (by === null || sums.data === undefined) return { data: undefined, ...state };
-  const names = most.map((row) => nameOf(row, by));
+  const names = most.map((row) => groupName(row, by));
   const parts = ids.flatMap((id, index) => {
     const [read, name] = [reads[index]?.data, names[index]];
     if (read === undefined || name === undefined) return [];
@@ -174,5 +149,5 @@ export function useParts(
 }
 
 /** Shortens a model id to the part after the namespace, for chart legends. */
-const shortName = (name: string, by: Split): string =>
+const shortName = (name: string, by: Group): string =>
   by === 'model' ? (name.split('/').at(-1) ?? name) : name;

@@ -123,6 +123,10 @@ export interface JobChoiceOptions {
   readonly tokenize: (text: string) => readonly number[];
   /** The tokens that end the reasoning; empty if the model does not reason. */
   closing: readonly number[];
+  /** The tokens that then begin the answer, if the model would reason again otherwise. */
+  opensAnswer: readonly number[];
+  /** Number of reasoning tokens after which the reasoning is ended. */
+  reasoningBudget: number;
   /** The request field that the grammars come from, if there are any. */
   grammarField: GrammarField;
   createSampler(): NativeSampler;
@@ -148,6 +152,9 @@ export class JobChoice {
   #sampler: NativeSampler | null = null;
   #sampled = 0;
   #calls = 0;
+  #reasoningTokens = 0;
+  /** Whether the budget has ended the reasoning. */
+  #isBudgetUsed = false;
   /** IDs of the tokens since the last event; null if events have none. */
   #tokenIds: number[] | null;
   /** Whether the current token was sampled by another engine, which has sent its events. */
@@ -192,13 +199,20 @@ export class JobChoice {
   }
 
   /**
-   * Returns the tokens to `accept` for a sampled one. This is the token itself, unless a call or an answer in a format is
-   * required after the reasoning. Then, if the token would end the output inside the reasoning, the tokens that end the
-   * reasoning take its place. If it would also begin the answer, which has a grammar, only the text before remains.
+   * Returns the tokens to `accept` for a sampled one. This is the token itself, unless the budget of the reasoning is used
+   * up, or a call or an answer in a format is required after it. At the end of the budget, or if the token would end the
+   * output inside the reasoning, the tokens that end the reasoning take its place. If it would also begin an answer that has
+   * a grammar, only the text before remains.
    */
   tokensFor(token: number, vocabulary: Vocabulary): readonly number[] {
-    const { output, constraint, closing, tokenize } = this.#options;
-    if (output.state !== 'reasoning' || !constraint.requiresAnswer) return [token];
+    const { output, constraint, closing, opensAnswer, reasoningBudget, tokenize } = this.#options;
+    if (output.state !== 'reasoning') return [token];
+    if (this.#reasoningTokens >= reasoningBudget) {
+      if (this.#isBudgetUsed) return [...closing, ...opensAnswer];
+      this.#isBudgetUsed = true;
+      return closing;
+    }
+    if (!constraint.requiresAnswer) return [token];
     if (vocabulary.ends(token)) return closing;
     const end = output.endOfReasoning(token);
     return end === null ? [token] : tokenize(end);
@@ -236,7 +250,10 @@ export class JobChoice {
     constraint.push(token);
     const parts = output.push(token, logprob);
     // The tokens that begin and end the reasoning count as reasoning tokens.
-    if (before === 'reasoning' || output.state === 'reasoning') this.job.reasoningTokens++;
+    if (before === 'reasoning' || output.state === 'reasoning') {
+      this.#reasoningTokens++;
+      this.job.reasoningTokens++;
+    }
     let reason = output.finishReason;
     if (reason === null && this.#sampled >= limit) {
       parts.push(...output.flush());

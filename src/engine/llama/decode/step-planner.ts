@@ -17,7 +17,7 @@ const TILE_TOKENS = 64;
 /** Maximum duration of a step with prompts, in milliseconds. New requests and cancellations wait for its end. */
 const ALONE_MS = 10_000;
 
-/** Its maximum duration while as many or more slots decode, which wait as well. */
+/** Its maximum duration while slots of as many or more accounts decode, which wait as well. */
 const BESIDE_DECODING_MS = 200;
 
 /** Maximum time to sample the tokens of a step that are constrained by grammars, in milliseconds. */
@@ -27,8 +27,9 @@ const CONSTRAINED_MS = 100;
  * Chooses what each step computes: either the next tokens of slots that decode, or parts of prompts. llama.cpp would also
  * compute the two one after the other if they were in the same batch, and would split the prompt there.
  *
- * Both have the same time, but prompts have more if they are the majority. So a long prompt slows others down at most by
- * half, and the gaps between their tokens are a step of `BESIDE_DECODING_MS` or of `TILE_TOKENS`, whichever is longer.
+ * Both have the same time, but prompts have more if they are of more accounts. So the prompts of one account, however many,
+ * slow others down at most by half, and the gaps between their tokens are a step of `BESIDE_DECODING_MS` or of `TILE_TOKENS`,
+ * whichever is longer.
  */
 export class StepPlanner {
   readonly #batchTokens: number;
@@ -37,6 +38,7 @@ export class StepPlanner {
   #owedMs = 0;
   /** Whether the step has prompts. */
   #isPrefill = false;
+  /** Number of accounts whose slots decode, and of those with prompts. */
   #decoding = 0;
   #prompts = 0;
   #tokens = 0;
@@ -72,8 +74,8 @@ export class StepPlanner {
       (slot.pending > 1 ? prompts : decoding).push(slot);
     }
     if (prompts.length === 0 || decoding.length === 0) this.#owedMs = 0;
-    this.#prompts = prompts.length;
-    this.#decoding = decoding.length;
+    this.#prompts = accountsOf(prompts);
+    this.#decoding = accountsOf(decoding);
     this.#isPrefill = prompts.length > 0 && this.#owedMs <= 0;
     if (this.#isPrefill) this.#schedulePrompts(prompts);
     else scheduleDecoding(decoding);
@@ -124,6 +126,11 @@ export class StepPlanner {
     const tiles = Math.max(1, Math.floor(maxMs / this.#speed.promptTokenMs / TILE_TOKENS));
     return Math.min(this.#batchTokens, tiles * TILE_TOKENS);
   }
+}
+
+/** Returns the number of cache scopes, which are those of accounts. A slot without one is of another account. */
+function accountsOf(slots: readonly Slot[]): number {
+  return slots.length < 2 ? slots.length : new Set(slots.map((slot) => slot.scope ?? slot)).size;
 }
 
 /**

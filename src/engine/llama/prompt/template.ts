@@ -1,6 +1,6 @@
 import { Environment, Template } from '@huggingface/jinja';
 import { ServiceError } from '../../../core/errors.ts';
-import { REASONING_EFFORTS, type ReasoningEffort } from '../../../core/generation.ts';
+import { EFFORT_BUDGETS, REASONING_EFFORTS, type ReasoningEffort } from '../../../core/generation.ts';
 import {
   dateOf,
   rendererNames,
@@ -215,6 +215,12 @@ export class ChatTemplate {
       functions: listed === null ? '' : JSON.stringify(listed),
       datetime: dateOf(this.#now()),
     };
+  }
+
+  /** Returns the most reasoning tokens of an effort; null: no maximum, or the template tells the model the effort. */
+  budgetOf(effort: ReasoningEffort | null): number | null {
+    if (effort === null || this.source.includes('reasoning_effort')) return null;
+    return EFFORT_BUDGETS.find(([name]) => name === effort)?.[1] ?? null;
   }
 
   /** Templates of DeepSeek and Granite read `thinking` instead of `enable_thinking`. */

@@ -6,6 +6,8 @@ export interface ReasoningFormat {
   readonly close: string;
   /** GBNF expression for what precedes the text of an answer. Absent: nothing. */
   readonly answer?: string;
+  /** Begins the text of an answer, where the model may reason again instead. Absent: it cannot. */
+  readonly opensAnswer?: string;
 }
 
 /** gpt-oss writes messages in channels; the channel `analysis` contains the reasoning. */
@@ -13,6 +15,7 @@ export const HARMONY_CHANNELS: ReasoningFormat = {
   open: '<|channel|>analysis<|message|>',
   close: '<|end|>',
   answer: '"<|start|>assistant"? "<|channel|>final" (" "? "<|constrain|>" [a-zA-Z]{1,12})? "<|message|>"',
+  opensAnswer: '<|start|>assistant<|channel|>final<|message|>',
 };
 
 const REASONING_FORMATS: readonly { format: ReasoningFormat; signs: readonly string[] }[] = [

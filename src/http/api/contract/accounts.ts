@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { limits, limitsChange } from './limits.ts';
+import { limits, limitsChange, previousLimits } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, name, pageOf, pageQuery, time } from './schemas.ts';
 
@@ -82,6 +82,7 @@ export const accountOperations = operations({
         name: name.optional(),
         plan: plan.optional(),
         limits: limitsChange.nullable().optional().describe(LIMITS_DESCRIPTION),
+        previous_limits: previousLimits,
         status: status.optional(),
       }),
     ),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { MAX_MODELS, MAX_REVOKED, MAX_TAGS, TAG, TAG_EXPECTED } from '../../../accounts/bounds.ts';
 import { modelId } from '../../../config/plan.ts';
-import { limits, limitsChange } from './limits.ts';
+import { limits, limitsChange, previousLimits } from './limits.ts';
 import { operations } from './operation.ts';
 import { component, id, moment, name, pageOf, pageQuery, time } from './schemas.ts';
 
@@ -131,7 +131,10 @@ export const keyOperations = operations({
     summary:
       'Update a key. Omitted fields and limits stay unchanged; a limit that is null is removed. The expiry of a playground key can only be moved to an earlier time.',
     access: 'member',
-    body: component('KeyChange', z.strictObject({ name: name.optional(), ...settings })),
+    body: component(
+      'KeyChange',
+      z.strictObject({ name: name.optional(), ...settings, previous_limits: previousLimits }),
+    ),
     response: key,
     errors: ['not_found', 'conflict'],
   },

@@ -189,19 +189,32 @@ export const usageRow = component(
       .describe(
         'Program that sent the requests. Null unless requested in `by`, and for requests that an earlier version recorded.',
       ),
+    member_id: z
+      .string()
+      .nullable()
+      .describe(
+        'User who created the key. Null unless requested in `by`, if no user created it, and for deleted playground keys.',
+      ),
+    member_name: z.string().nullable().describe('Name of the user; null also if the user was deleted.'),
+    tag: z
+      .string()
+      .nullable()
+      .describe(
+        'Tag that the key has now. Usage of a key with several tags is in the row of each. Null unless requested in `by`, and for keys without tags.',
+      ),
     ...counts,
     cost_usd: usd,
     ttft_ms: z
       .object({ p50: z.number(), p95: z.number() })
       .nullable()
       .describe(
-        'Time to first token, accurate to 2%; null: no response had a token, or the query is by client.',
+        'Time to first token, accurate to 2%; null: no response had a token, or the query is by client, member or tag.',
       ),
     tokens_per_second: z
       .object({ p50: z.number(), p5: z.number().describe('5% of the responses were slower.') })
       .nullable()
       .describe(
-        'Generation speed after the first token, accurate to 2%; null: no response had two tokens, or the query is by client. Group by `model` to compare speeds, because models differ.',
+        'Generation speed after the first token, accurate to 2%; null: no response had two tokens, or the query is by client, member or tag. Group by `model` to compare speeds, because models differ.',
       ),
   }),
 );

@@ -66,6 +66,14 @@ export const limitsChange = component(
   }),
 );
 
+/** The values that limits had when a change of them was entered. */
+export const previousLimits = limitsChange
+  .nullable()
+  .optional()
+  .describe(
+    'Only with `limits`: refuses the change with `conflict` if one of these limits has another value now. Null for a limit that was not set. The error says which ones were changed.',
+  );
+
 const amount = z.union([z.int(), z.string()]).describe('Requests or tokens; USD as a decimal string.');
 
 export const statusFields = {

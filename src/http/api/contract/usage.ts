@@ -38,7 +38,7 @@ const day = z.string().meta({ format: 'date' });
 export const usageOperations = operations({
   readUsage: {
     route: 'GET /api/usage',
-    summary: 'Get usage by hour, day, model, key, account or client. Days are in UTC.',
+    summary: 'Get usage by hour, day, model, key, account, client, member or tag. Days are in UTC.',
     access: 'member',
     query: z.strictObject({
       by: z
@@ -61,7 +61,7 @@ export const usageOperations = operations({
       top: wholeNumber(1, MAX_PAGE)
         .optional()
         .describe(
-          'Get only this many models, keys, accounts or clients, those with the most tokens. Not with `hour`, `day` or `cursor`.',
+          'Get only this many groups, such as models or keys, those with the most tokens. Not with `hour`, `day` or `cursor`.',
         ),
       cursor: pageCursor(USAGE_CURSOR),
     }),
@@ -78,6 +78,6 @@ export const usageOperations = operations({
       model: filterText.optional().describe('A model, to include its limits.'),
     }),
     response: pageOf('LimitPage', limitStatus),
-    errors: ['missing_required_parameter', 'not_found'],
+    errors: ['missing_required_parameter', 'not_found', 'conflict'],
   },
 });

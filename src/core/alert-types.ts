@@ -1,5 +1,3 @@
-import type { AlertTypeName } from '../config/alerts.ts';
-
 type Severity = 'warning' | 'critical';
 
 /** A budget of an account: its limit for a calendar period. */
@@ -32,6 +30,7 @@ interface AlertType<Facts> {
 
 const row = <Facts>(type: AlertType<Facts>): AlertType<Facts> => type;
 
+/** The types of alerts, by their names in the settings. */
 const ROWS = {
   budget_80: row<BudgetFacts>({
     severity: 'warning',
@@ -143,6 +142,11 @@ const ROWS = {
       `The key ${keyPrefix}… is refused from ${isoTime(expiresAt)}. Create a new key for the programs that use it.`,
   }),
 };
+
+export type AlertTypeName = keyof typeof ROWS;
+
+// `Object.keys` returns strings.
+export const ALERT_TYPES = Object.keys(ROWS) as AlertTypeName[];
 
 type AlertFacts = { [Type in AlertTypeName]: Parameters<(typeof ROWS)[Type]['title']>[0] };
 
