@@ -54,6 +54,21 @@ test('a completely cached prompt keeps all but its last token, whose logits are 
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[0], 99));
 });
 
+test('without a prefix, a prompt gets a slot beside a busy one, if that was not used lately', () => {
+  const slots = [
+    slot(0, { useNumber: 1 }),
+    slot(1, { useNumber: 6 }),
+    slot(2, { useNumber: 9, busy: 0 }),
+    slot(3, { useNumber: 2 }),
+    slot(4, { useNumber: 5 }),
+  ];
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[3], 0));
+  const [, , , beside] = slots;
+  assert(beside);
+  beside.useNumber = 8;
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[0], 0));
+});
+
 test('a prefix of another scope is ignored', () => {
   const slots = [slot(0, { holds: range(0, 100), scope: 'a', useNumber: 5 }), slot(1, { useNumber: 1 })];
   assert.deepEqual(choosePlacement(prompt, 'b', slots, true), assigned(slots[1], 0));
