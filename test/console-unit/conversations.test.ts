@@ -143,6 +143,22 @@ test('a conversation that was read but not shown is not replaced', async () => {
   assert.notEqual((await one.save(talked('mine', shown), 3)).id, draft.id);
 });
 
+test('neither Undo of a deletion nor the removal of all messages loses what another tab wrote', async () => {
+  const { tab } = tabsOf();
+  const [one, two] = [tab(), tab()];
+  const draft = talked('one');
+  await one.save(draft, 1);
+  const undo = await two.remove(draft.id);
+  await one.save(talked('two', draft), 2);
+  await undo?.();
+  const texts = async () => JSON.stringify(await one.read(draft.id));
+  assert.match(await texts(), /"two"/);
+  const late = tab();
+  late.resume(draft.id, ['an old revision'], null);
+  await late.save(withoutTurns(draft), 3);
+  assert.match(await texts(), /"two"/);
+});
+
 test('changes of a tab that was closed before they were stored are stored later, over the same revision', async () => {
   const { tab } = tabsOf();
   const before = tab();

@@ -138,10 +138,15 @@ test('only whole sequences are reused if the model cannot trim sequences', () =>
 test('without trimming, a prompt keeps the tokens of the latest usable checkpoint of its own slot', () => {
   const at = (...counts: number[]): Checkpoint[] =>
     counts.map((tokens) => ({ tokens, native: { init: () => Promise.resolve(), dispose: () => {} } }));
-  const own = slot(0, { holds: range(0, 200), scope: 'a', useNumber: 6 });
+  const own = slot(0, { holds: range(0, 130), scope: 'a', useNumber: 6 });
   own.checkpoints = at(40, 70, 120);
   const free = slot(1, { useNumber: 1 });
   assert.deepEqual(choosePlacement(prompt, 'a', [own, free], false), assigned(own, 70));
+  // Most of its conversation would be lost.
+  const long = slot(0, { holds: range(0, 200), scope: 'a', useNumber: 6 });
+  long.checkpoints = at(70);
+  assert.deepEqual(choosePlacement(prompt, 'a', [long, free], false), assigned(free, 0));
+  assert.deepEqual(choosePlacement(prompt, 'a', [long], false), assigned(long, 70));
   const whole = slot(2, { holds: range(0, 80), scope: 'a', useNumber: 5 });
   assert.deepEqual(choosePlacement(prompt, 'a', [own, whole], false), assigned(whole, 80));
   const busy = slot(3, { holds: range(0, 200), scope: 'a', useNumber: 6, busy: 90 });

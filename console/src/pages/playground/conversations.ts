@@ -80,11 +80,13 @@ export class Conversations {
   async save(draft: Conversation, nowMs = Date.now()): Promise<{ id: string; removed: number }> {
     const { id, system, settings, columns } = draft;
     if (!this.isChanged(draft)) return { id, removed: 0 };
+    const known = this.#known.get(id) ?? NOTHING;
     if (!hasTurns(draft)) {
-      await this.remove(id);
+      // Not what another tab has written.
+      if ((await this.#records.read(id))?.revision === known.revision) await this.remove(id);
+      this.#known.delete(id);
       return { id, removed: 0 };
     }
-    const known = this.#known.get(id) ?? NOTHING;
     const revision = newId();
     this.#known.set(id, { ...known, next: revision });
     let old: StoredConversation | undefined;
@@ -113,7 +115,8 @@ export class Conversations {
     const stored = await this.#records.read(id);
     await this.#records.remove(id);
     this.#known.delete(id);
-    return stored ? () => this.#records.update(id, () => stored) : null;
+    // Another tab may have continued it.
+    return stored ? () => this.#records.update(id, (newest = stored) => newest) : null;
   }
 
   async #removeOldest(): Promise<number> {

@@ -147,10 +147,12 @@ export function choosePlacement(
     const common = commonPrefix(slot.tokens, slot.filled, prompt);
     const length = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);
     // A slot that generates is copied and trimmed.
-    if ((canTrim || slot.choice === null) && better(length, slot, bestMatch)) bestMatch = { slot, length };
-    if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length };
+    const isWhole = canTrim || length === slot.computed;
+    if ((canTrim || slot.choice === null) && better(length, slot, bestMatch))
+      bestMatch = { slot, length, isWhole };
+    if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length, isWhole };
     if (canTrim && slot.choice !== null && common >= slot.minKeep && common > (computing?.length ?? 0))
-      computing = { slot, length: common };
+      computing = { slot, length: common, isWhole: true };
   }
   const best = bestMatch?.length ?? 0;
   const stored = findStored(best, Math.floor(minLength));
@@ -167,15 +169,10 @@ export function choosePlacement(
   if (
     idleMatch !== null &&
     idleMatch.length + minLength >= best &&
-    !(
-      idleMatch.slot !== oldest &&
-      // Checkpoints are not copied.
-      (canTrim || idleMatch.length === idleMatch.slot.computed) &&
-      losesConversation(idleMatch.slot, idleMatch.length)
-    )
+    !(idleMatch.slot !== oldest && losesTooMuch(idleMatch))
   )
     return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, from: null };
-  if (best <= minCopied) return { kind: 'assign', slot: oldest, keep: own, from: null };
+  if (best <= minCopied || !bestMatch.isWhole) return { kind: 'assign', slot: oldest, keep: own, from: null };
   return { kind: 'assign', slot: oldest, keep: best, from: bestMatch.slot };
 }
 
@@ -194,6 +191,13 @@ function leastRecentlyUsed(slots: readonly Slot[]): Slot | null {
 interface Match {
   slot: Slot;
   length: number;
+  /** Whether another slot can get a copy. A checkpoint is not copied. */
+  isWhole: boolean;
+}
+
+/** Whether it is better to copy a match, or to compute it again in another slot, than to cut its conversation. */
+function losesTooMuch({ slot, length, isWhole }: Match): boolean {
+  return isWhole ? losesConversation(slot, length) : slot.computed > 2 * length;
 }
 
 /** Prefers longer matches, then slots that would lose fewer other tokens. */
