@@ -220,6 +220,13 @@ export interface RefusalFilter {
   keyId: string | undefined;
   /** Unix milliseconds; rounded down to a minute. */
   fromMs: number;
+  /** Unix milliseconds; rounded up to a minute. Not included; null: no end. */
+  toMs: number | null;
+}
+
+export interface RefusalPage extends RefusalFilter {
+  /** Counts each UTC hour separately. */
+  byHour: boolean;
   limit: number;
 }
 
@@ -227,14 +234,14 @@ export interface RefusalFilter {
  * Returns counts of refused requests by account, key, code and parameter, most recent first. Reads only the index
  * `refusals_kinds`, and the messages of what it returns.
  */
-export async function readRefusals({ reports }: Database, filter: RefusalFilter): Promise<Refusal[]> {
+export async function readRefusals({ reports }: Database, filter: RefusalPage): Promise<Refusal[]> {
   const { rows } = await sql<Omit<Row, 'minute' | 'count'> & { total: number }>`
     select kinds.account_id, kinds.key_id, kinds.code, kinds.param, total, kinds.last_at, message from (
       select account_id, key_id, code, param,
         cast(sum(count) as bigint) as total, max(last_at) as last_at, max(minute) as minute
       from refusals
       ${where(filter)}
-      group by account_id, key_id, code, param
+      group by account_id, key_id, code, param ${filter.byHour ? sql`, minute / 60` : sql``}
       order by max(last_at) desc, account_id, key_id, code, param limit ${filter.limit}
     ) as kinds
     join refusals as latest on latest.minute = kinds.minute and latest.account_id = kinds.account_id
@@ -254,7 +261,7 @@ export async function readRefusals({ reports }: Database, filter: RefusalFilter)
 /** Returns the refused requests of each UTC hour that has some, oldest first. `hourMs`: its start, in Unix milliseconds. */
 export async function countRefusals(
   { reports }: Database,
-  filter: Omit<RefusalFilter, 'limit'>,
+  filter: RefusalFilter,
 ): Promise<{ hourMs: number; count: number }[]> {
   const { rows } = await sql<{ hour: number; total: number }>`
     select minute / 60 as hour, cast(sum(count) as bigint) as total from refusals
@@ -262,8 +269,9 @@ export async function countRefusals(
   return rows.map(({ hour, total }) => ({ hourMs: hour * 60 * MINUTE_MS, count: total }));
 }
 
-function where({ accountId, keyId, fromMs }: Omit<RefusalFilter, 'limit'>) {
+function where({ accountId, keyId, fromMs, toMs }: RefusalFilter) {
   return sql`where minute >= ${Math.floor(fromMs / MINUTE_MS)}
+    ${toMs === null ? sql`` : sql`and minute < ${Math.ceil(toMs / MINUTE_MS)}`}
     ${accountId === null ? sql`` : sql`and account_id = ${accountId}`}
     ${keyId === undefined ? sql`` : sql`and key_id = ${keyId}`}`;
 }

@@ -227,7 +227,7 @@ function planOf(
       slots *
       (Math.ceil(contextTokens / 256) * 256 * kvBytesPerToken(model, kvCache) + model.stateBytesPerSlot),
     computeBytes: 4 * batchTokens * ((vocabulary ?? 150_000) + 8 * (embedding ?? 0)),
-    processBytes: PROCESS_BYTES,
+    processBytes: PROCESS_BYTES + slots * MAX_CHECKPOINTS * model.stateBytesPerSlot,
   };
 }
 
@@ -249,6 +249,9 @@ const MIN_BATCH = 128;
 const MAX_BATCH = 512;
 
 const PROCESS_BYTES = 125 * 1024 * 1024;
+
+/** Maximum number of earlier states that are kept of a slot, if the model has recurrent layers. */
+export const MAX_CHECKPOINTS = 3;
 
 export function totalBytes(plan: MemoryPlan): number {
   return plan.weightBytes + plan.kvBytes + plan.computeBytes + plan.processBytes;

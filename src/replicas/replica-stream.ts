@@ -29,6 +29,7 @@ import {
   isAccessDenied,
   readErrorBody,
   readRefusedField,
+  refusedFieldIn,
   type RefusableField,
 } from './wire/replica-error.ts';
 import { readPromptTokens } from '../core/error-body.ts';
@@ -114,6 +115,8 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   readonly #streamed: boolean;
   /** The `max_tokens` last sent; null if none was sent. */
   #maxTokens: number | null;
+  /** Whether the response began with the refusal of a field that is now left out. The rest of it is ignored. */
+  #isRefused = false;
   /** Fields that were left out of the request, because the server had refused them. */
   #leftOut: ReadonlySet<RefusableField>;
   /** Size of the request body. */
@@ -305,10 +308,24 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
       return;
     }
     if (this.#reader) {
-      if (this.#complete) return;
+      if (this.#complete || this.#isRefused) return;
       this.#limitCollected(chunk);
       this.#unreadBytes += chunk.length;
-      this.#read(this.#reader, chunk);
+      try {
+        this.#read(this.#reader, chunk);
+      } catch (error) {
+        // vLLM checks a streamed request after it has responded with 200.
+        if (
+          !(
+            error instanceof ServiceError &&
+            this.#parts === 0 &&
+            this.#leaveOut(refusedFieldIn(error.message))
+          )
+        )
+          throw error;
+        this.#isRefused = true;
+        return;
+      }
       if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();
       return;
     }
@@ -334,6 +351,7 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
   }
 
   onResponseEnd(): void {
+    if (this.#isRefused) return this.#sendAgain();
     try {
       if (this.#reader) this.#read(this.#reader, null);
       else if (this.#status === 200) {
@@ -474,19 +492,26 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
    * again.
    */
   #retryWithoutRefusedField(): boolean {
-    const settings = this.#settings;
-    const { adaptsFields } = settings.traits;
-    if (this.#state !== 'open' || adaptsFields.length === 0) return false;
-    const field = readRefusedField(this.#status, this.#body());
-    if (field === null || !adaptsFields.includes(field) || this.#leftOut.has(field)) return false;
-    settings.refusedFields = new Set([...settings.refusedFields, field]);
+    if (this.#settings.traits.adaptsFields.length === 0) return false;
+    if (!this.#leaveOut(readRefusedField(this.#status, this.#body()))) return false;
     this.#sendAgain();
+    return true;
+  }
+
+  /** Leaves a field out of all later requests. Returns false if the server may not refuse it, or it was left out already. */
+  #leaveOut(field: RefusableField | null): boolean {
+    const settings = this.#settings;
+    if (this.#state !== 'open' || field === null || this.#leftOut.has(field)) return false;
+    if (!settings.traits.adaptsFields.includes(field)) return false;
+    settings.refusedFields = new Set([...settings.refusedFields, field]);
     return true;
   }
 
   #sendAgain(): void {
     this.#controller = null;
     this.#status = 0;
+    this.#reader = null;
+    this.#isRefused = false;
     this.#bodyParts = [];
     this.#bodyBytes = 0;
     this.#hasResponse = false;

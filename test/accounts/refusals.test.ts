@@ -11,7 +11,8 @@ import { temporaryFolder } from '../harness.ts';
 import { testDatabases, type TestDatabase } from '../support/servers.ts';
 
 const MINUTE = 60_000;
-const ALL = { accountId: null, keyId: undefined, fromMs: 0, limit: 10_000 };
+const SINCE_EVER = { accountId: null, keyId: undefined, fromMs: 0, toMs: null };
+const ALL = { ...SINCE_EVER, byHour: false, limit: 10_000 };
 const zoe = { id: 'key_z', accountId: 'acct_z' };
 
 function error(code: ErrorCode, param: string | null = null, message = 'No.'): ServiceError {
@@ -51,7 +52,7 @@ for (const kind of testDatabases()) {
       ]);
       assert.deepEqual(await readRefusals(database, { ...ALL, accountId: 'acct_y' }), []);
       // All in the first two minutes of an hour, or around its end.
-      const hours = await countRefusals(database, { accountId: null, keyId: undefined, fromMs: 0 });
+      const hours = await countRefusals(database, SINCE_EVER);
       assert.equal(
         hours.reduce((sum, { count }) => sum + count, 0),
         4,
@@ -59,6 +60,36 @@ for (const kind of testDatabases()) {
       assert.equal(hours[0]?.hourMs, Math.floor((here.clock.now - MINUTE) / (60 * MINUTE)) * 60 * MINUTE);
       const later = await readRefusals(database, { ...ALL, accountId: 'acct_z', fromMs: here.clock.now });
       assert.equal(later[0]?.count, 1);
+    });
+
+    test('refusals are counted in a period, and by hour', async () => {
+      await using database = await kind.open();
+      await using here = counts(database);
+      const { refusals, clock } = here;
+      const hour = Math.ceil(clock.now / (60 * MINUTE)) * 60 * MINUTE;
+      for (const minute of [0, 59, 60, 125]) {
+        clock.now = hour + minute * MINUTE + 1;
+        refusals.record(zoe, error('queue_full', null, `At ${minute}.`));
+        await refusals.flush();
+      }
+      const read = async (period: { fromMs?: number; toMs?: number | null }, byHour: boolean) =>
+        (await readRefusals(database, { ...ALL, ...period, byHour })).map((row) => [row.count, row.message]);
+      assert.deepEqual(await read({}, false), [[4, 'At 125.']]);
+      assert.deepEqual(await read({}, true), [
+        [1, 'At 125.'],
+        [1, 'At 60.'],
+        [2, 'At 59.'],
+      ]);
+      assert.deepEqual(await read({ fromMs: hour + 59 * MINUTE, toMs: hour + 61 * MINUTE }, true), [
+        [1, 'At 60.'],
+        [1, 'At 59.'],
+      ]);
+      // The end is rounded up to a minute, and not included.
+      assert.deepEqual(await read({ toMs: hour + 60 * MINUTE }, false), [[2, 'At 59.']]);
+      assert.deepEqual(await read({ toMs: hour + 60 * MINUTE + 1 }, false), [[3, 'At 60.']]);
+      assert.deepEqual(await countRefusals(database, { ...SINCE_EVER, toMs: hour + 60 * MINUTE }), [
+        { hourMs: hour, count: 2 },
+      ]);
     });
 
     test('any number of refusals needs at most 101 rows per minute, and all refusals are counted', async () => {
@@ -129,7 +160,7 @@ for (const kind of testDatabases()) {
             await here.refusals.flush();
             const listed = [...kinds].toSorted(([, a], [, b]) => b.lastAt - a.lastAt);
             for (const accountId of [null, 'acct_a']) {
-              const rows = await readRefusals(database, { accountId, keyId: undefined, fromMs, limit });
+              const rows = await readRefusals(database, { ...ALL, accountId, fromMs, limit });
               const expected = listed.filter(
                 ([name]) => accountId === null || name.startsWith(`["${accountId}"`),
               );

@@ -112,6 +112,20 @@ test('the last change of several tabs is kept, and a tab without changes does no
   assert.deepEqual(await one.list(), []);
 });
 
+test('neither Undo of a deletion nor the removal of all messages loses what another tab wrote', async () => {
+  const { tab } = tabsOf();
+  const [one, two] = [tab(), tab()];
+  const draft = talked('one');
+  await one.save(draft, 1);
+  const undo = await two.remove(draft.id);
+  await one.save(talked('two', draft), 2);
+  await undo?.();
+  const texts = async () => JSON.stringify(await one.read(draft.id));
+  assert.match(await texts(), /"two"/);
+  await tab().save(withoutTurns(draft), 3);
+  assert.match(await texts(), /"two"/);
+});
+
 test('the records of a user are deleted at sign-out, and a late write does not restore them', async () => {
   const [leaving, staying] = [tabsOf(), tabsOf()];
   const conversations = leaving.tab();

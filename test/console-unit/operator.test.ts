@@ -6,11 +6,12 @@ import { limitLeft, limitsSet, limitText } from '../../console/src/format/limits
 import {
   changesOf,
   actionLabel,
-  foldPlaygroundKeys,
+  foldKindOf,
   groupText,
   partsOf,
   standaloneLabel,
 } from '../../console/src/audit/audit-texts.ts';
+import { fold } from '../../console/src/components/fold.ts';
 import { checksOf } from '../../console/src/health/health-checks.ts';
 import { recent, smooth } from '../../console/src/pages/operations/load-figures.ts';
 import { ROOT } from '../docs/markdown.ts';
@@ -40,13 +41,13 @@ describe('audit log texts', () => {
       at('4', 'key.create', 'playground'),
     ];
     const ids = (expanded: string[]) =>
-      foldPlaygroundKeys(entries, (id) => expanded.includes(id)).map(
+      fold(entries, foldKindOf, (group) => group.some(({ id }) => expanded.includes(id))).map(
         ({ entry: { id }, group }) => `${id}${group === null ? '' : ` +${group.length - 1}`}`,
       );
     assert.deepEqual(ids([]), ['9 +2', '6', '5', '4']);
     assert.deepEqual(ids(['9', '6']), ['9 +2', '9', '8', '7', '6', '5', '4']);
     assert.deepEqual(
-      foldPlaygroundKeys([], () => true),
+      fold([], foldKindOf, () => true),
       [],
     );
     assert.equal(groupText(entries.slice(0, 3)), 'Created 2 and revoked 1 playground key');

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ItemOf, ResponseOf } from '../../console/src/api/client.ts';
-import { hoursOf, problemsOf, type Findings } from '../../console/src/pages/overview/problems.ts';
+import { problemsOf, type Findings } from '../../console/src/pages/overview/problems.ts';
 
 const NOW = Date.parse('2026-11-21T16:20:00Z');
 
@@ -26,7 +26,7 @@ const NOTHING: Findings = {
   limits: [],
   service: null,
   requests: (code) => `/requests?status=${code}`,
-  refusedPath: '/requests?view=refused',
+  refusedPath: '/requests?status=refused',
 };
 
 const textsOf = (findings: Partial<Findings>) =>
@@ -62,8 +62,8 @@ test('the worst problems come first, each with where it is solved', () => {
         '1 request failed with `context_length_exceeded`: Too long.',
         '/requests?status=context_length_exceeded',
       ],
-      ['warn', '7 requests were refused with `invalid_api_key`: No.', '/requests?view=refused'],
-      ['warn', '1 request was refused with `tokens_per_minute`: No.', '/requests?view=refused'],
+      ['warn', '7 requests were refused with `invalid_api_key`: No.', '/requests?status=refused'],
+      ['warn', '1 request was refused with `tokens_per_minute`: No.', '/requests?status=refused'],
       ['warn', 'The key app expires in 2 days.', '/keys?key=key_1'],
     ],
   );
@@ -117,30 +117,4 @@ test('operators see failed checks and alerts that nothing else shows', () => {
     'bad: Database: SQLite, in the data directory.',
     'bad: The alert budget_80.',
   ]);
-});
-
-test('hours without requests are shown, and refused requests are counted beside the others', () => {
-  const hours = hoursOf(
-    '2026-11-21T16:00:00Z',
-    [
-      { hour: '2026-11-21T16:00:00.000Z', requests: 9, errors: 2, aborted: 3, interrupted: 1 },
-      { hour: '2026-11-20T16:00:00.000Z', requests: 100, errors: 0, aborted: 0, interrupted: 0 },
-    ] as unknown as ItemOf<'readUsage'>[],
-    [{ hour: '2026-11-20T17:00:00.000Z', count: 5 }],
-  );
-  assert.equal(hours.length, 24);
-  assert.deepEqual(hours[0], {
-    from: '2026-11-20T17:00:00Z',
-    to: '2026-11-20T18:00:00Z',
-    completed: 0,
-    failed: 0,
-    refused: 5,
-  });
-  assert.deepEqual(hours.at(-1), {
-    from: '2026-11-21T16:00:00Z',
-    to: '2026-11-21T17:00:00Z',
-    completed: 6,
-    failed: 3,
-    refused: 0,
-  });
 });

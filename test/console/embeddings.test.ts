@@ -129,7 +129,7 @@ describe('comparing texts', WITH_BROWSER, () => {
     await textOf(page, 2).fill('short');
     await compareOf(page).click();
     await page.getByRole('link', { name: 'Receipt' }).click();
-    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const receipt = page.getByRole('region', { name: 'Request', exact: true });
     await receipt.getByText('embeddings, not streamed').waitFor();
     const text = await receipt.innerText();
     assert.match(text, /Inputs\s+2/);

@@ -61,12 +61,14 @@ describe('the overview', WITH_BROWSER, () => {
     await page.getByRole('link', { name: 'Errors: 0' }).waitFor();
     await open(page, { path: '/usage' });
     await page.getByRole('link', { name: '1 request refused in the last 7 days' }).click();
-    await page.getByRole('table', { name: 'Refused requests' }).getByText('model_not_found').waitFor();
+    await page.waitForURL(/status=refused/);
+    await page.getByRole('table', { name: 'Requests' }).getByText('model_not_found').waitFor();
     await open(page, { path: '/' });
     assert.equal(await page.getByText('Get started').count(), 0);
     await page.getByRole('link', { name: /: 1 completed/ }).click();
     await page.waitForURL(/\/requests\?.*from=.*&to=/);
-    await page.getByRole('row', { name: new RegExp(MODEL) }).waitFor();
+    const requests = page.getByRole('table', { name: 'Requests', exact: true });
+    await requests.getByRole('row', { name: /Completed/ }).waitFor();
     await page.goBack();
     await attention(page).getByRole('link', { name: 'View key' }).click();
     await page.getByRole('dialog', { name: 'production' }).waitFor();

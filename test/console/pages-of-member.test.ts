@@ -35,7 +35,7 @@ const PATHS = [
   '/requests',
   '/requests?scope=all',
   '/requests?account={other}',
-  '/requests?view=refused&scope=all',
+  '/requests?status=refused&scope=all',
   '/settings',
   '/settings?tab=security',
   '/settings?tab=sessions',

@@ -41,8 +41,8 @@ export const PAGES: readonly ConsolePage[] = [
     by: 'operator',
     into: openFilters,
   },
-  { name: 'refused', path: '/requests?view=refused&scope=all', by: 'operator' },
-  { name: 'receipt', path: '/requests', by: 'operator', into: dialogOfFirstRow },
+  { name: 'refused', path: '/requests?status=refused&scope=all', by: 'operator' },
+  { name: 'receipt', path: '/requests', by: 'operator', into: openReceipt },
   { name: 'playground', path: '/playground', by: 'operator' },
   { name: 'playground-compare', path: '/playground', by: 'operator', into: compare },
   { name: 'playground-markdown', path: '/playground', by: 'operator', into: showMarkdown },
@@ -271,6 +271,17 @@ async function firstLinkOfTable(page: Page): Promise<void> {
 async function dialogOfFirstRow(page: Page): Promise<void> {
   await firstLinkOfTable(page);
   await page.getByRole('dialog').waitFor();
+}
+
+/** A pane on wide windows, else a dialog. */
+async function openReceipt(page: Page): Promise<void> {
+  await page
+    .getByRole('table', { name: 'Requests', exact: true })
+    .getByRole('row', { name: /Completed/ })
+    .first()
+    .getByRole('link')
+    .click();
+  await page.getByRole('heading', { name: 'Request', exact: true }).waitFor();
 }
 
 async function openFirstAlert(page: Page): Promise<void> {

@@ -72,7 +72,7 @@ describe('the playground', WITH_BROWSER, () => {
 
   test('the receipt of a stopped request shows that the client disconnected', async () => {
     await answers().last().getByRole('link', { name: 'Receipt' }).click();
-    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const receipt = page.getByRole('region', { name: 'Request', exact: true });
     await receipt.getByText('Client disconnected').first().waitFor();
     await page.goBack();
     await message().waitFor();

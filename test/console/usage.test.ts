@@ -91,7 +91,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await rows.nth(3).waitFor();
     assert.equal(await rows.count(), 4);
     await rows.nth(1).getByRole('link').first().click();
-    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const receipt = page.getByRole('region', { name: 'Request', exact: true });
     for (const stage of ['Queue', 'Prefill', 'Decode']) await receipt.getByText(stage).first().waitFor();
     for (const part of [
       'Prompt',
@@ -107,7 +107,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   });
 
   test('buttons and arrow keys of a receipt open the requests next to it in the list', async () => {
-    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const receipt = page.getByRole('region', { name: 'Request', exact: true });
     const button = (name: string) => receipt.getByRole('button', { name });
     assert.ok(await button('Previous request').isDisabled());
     await button('Next request').click();
@@ -135,7 +135,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       await route.fulfill({ response, json: { data: rows, next_cursor: isFirst ? 'more' : null } });
     });
     await other.goto('/requests');
-    const receipt = other.getByRole('dialog', { name: 'Request' });
+    const receipt = other.getByRole('region', { name: 'Request', exact: true });
     const open = (index: number) => other.locator(`a[href*="${fake(index)}"]`).click();
     await open(24);
     await receipt.getByRole('button', { name: 'Next request' }).click();
@@ -155,7 +155,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   test('closing a receipt that was opened by a link stays in the console', async () => {
     const other = await page.context().newPage();
     await other.goto(`/requests/${ids[1]}`);
-    const receipt = other.getByRole('dialog', { name: 'Request' });
+    const receipt = other.getByRole('region', { name: 'Request', exact: true });
     await receipt.waitFor();
     // As a link of the receipt to other requests does.
     await other.evaluate("history.pushState(null, '', '/requests')");
@@ -185,7 +185,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
   });
 
   test('a receipt shows the cached tokens and their price', async () => {
-    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const receipt = page.getByRole('region', { name: 'Request', exact: true });
     await receipt
       .getByText(ids[2] ?? '')
       .first()
@@ -203,7 +203,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
 
   test('a receipt has its own URL, and back navigation leads to the log', async () => {
     await page.reload();
-    const receipt = page.getByRole('dialog', { name: 'Request' });
+    const receipt = page.getByRole('region', { name: 'Request', exact: true });
     await receipt.getByText('order-2').waitFor();
     await page.goto('/requests');
     await page
@@ -230,7 +230,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       await page.getByRole('searchbox').fill(searched ?? '');
       await page.getByRole('searchbox').press('Enter');
       await page
-        .getByRole('dialog', { name: 'Request' })
+        .getByRole('region', { name: 'Request', exact: true })
         .getByText(found ?? '')
         .waitFor();
     }
@@ -255,7 +255,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
       .getByRole('link')
       .first()
       .click();
-    await page.getByRole('dialog', { name: 'Request' }).getByText('No tokens yet').waitFor();
+    await page.getByRole('region', { name: 'Request', exact: true }).getByText('No tokens yet').waitFor();
     caller.abort();
     await response;
   });
@@ -271,10 +271,11 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     await rows.nth(before).waitFor();
     assert.equal(await rows.count(), before + 1);
     await rows.nth(1).getByRole('link').first().click();
-    await page.getByRole('dialog', { name: 'Request' }).getByText('order-new').waitFor();
-    await page.getByRole('dialog', { name: 'Request' }).getByRole('button', { name: 'Close' }).click();
-    await page.getByRole('tab', { name: 'Refused' }).click();
-    await page.getByText('No refused requests').waitFor();
+    await page.getByRole('region', { name: 'Request', exact: true }).getByText('order-new').waitFor();
+    await page
+      .getByRole('region', { name: 'Request', exact: true })
+      .getByRole('button', { name: 'Close' })
+      .click();
     await fetch(`${stage.service.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}` },
@@ -291,7 +292,7 @@ describe('usage, requests and receipts', WITH_BROWSER, () => {
     let id = '';
     for (let call = 0; call < 2; call++) id = await sendRequest(`long-${call}`, content);
     await page.goto(`/requests/${id}`);
-    const note = page.getByRole('dialog', { name: 'Request' }).getByRole('note').first();
+    const note = page.getByRole('region', { name: 'Request', exact: true }).getByRole('note').first();
     await note.getByText(/^The request begins like the one .* before, but the replica computed/).waitFor();
     await page.goto('/spend?by=client');
     const clients = page.getByRole('table', { name: 'Spend by client' });

@@ -54,6 +54,15 @@ test('requests refused before or by admission are listed; accepted requests and 
   );
   const own = await list('?account_id=default&hours=1');
   assert.equal(own.length, 4);
+  const latest = Math.max(...refusals.map(({ last_at: at }) => Date.parse(at)));
+  const at = (ms: number) => encodeURIComponent(new Date(ms).toISOString());
+  // `hours` does not apply to a period.
+  const now = await list(`?hours=1&by=hour&from=${at(latest - 7_200_000)}&to=${at(latest + 60_000)}`);
+  assert.equal(
+    now.reduce((sum, { count }) => sum + count, 0),
+    7,
+  );
+  assert.deepEqual(await list(`?to=${at(latest - 3_600_000)}`), []);
 });
 
 async function list(query: string): Promise<ItemOf<'listRefusals'>[]> {

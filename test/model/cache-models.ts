@@ -4,6 +4,8 @@ import { type RandomModel, RANDOM_MODELS, writeRandomModel } from './random-mode
 /** A model of one kind of cache. */
 export interface CacheModel {
   name: string;
+  /** Whether it has a chat template. */
+  chats: boolean;
   /** Returns the path of the file, which may have to be written to `folder`. */
   file(folder: string): string;
   /** Options of `describe` that skip the tests of a real model that is missing. */
@@ -31,6 +33,7 @@ export const CACHE_MODELS: readonly CacheModel[] = [
       writeRandomModel(name as RandomModel, file); // `Object.keys` returns strings.
       return file;
     },
+    chats: true,
     options: { skip: false as const },
     longWords: 100,
     storedWords: 80,
@@ -44,5 +47,15 @@ function realModel(name: string, variable: string, longWords: number): CacheMode
   const path = process.env[variable];
   const options = { skip: path === undefined && `${variable} is not set` };
   const words = { longWords, storedWords: 290 };
-  return { name, file: () => path ?? '', options, ...words, token: 300, tolerance: 1, maxOverhead: 1.001 };
+  const chats = variable === 'SLUICE_TEST_MODEL';
+  return {
+    name,
+    chats,
+    file: () => path ?? '',
+    options,
+    ...words,
+    token: 300,
+    tolerance: 1,
+    maxOverhead: 1.001,
+  };
 }

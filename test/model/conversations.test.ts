@@ -278,10 +278,11 @@ describe('conversations in files', () => {
     await using other = await temporaryFolder();
     await using engine = await open(other, { file, slots: 2 });
     const start = conversation('the same start');
-    const first = await generate(engine, `${start} A`);
+    const more = ' and more'.repeat(40);
+    const first = await generate(engine, `${start} A${more}`);
     await generate(engine, `${start} B`);
     await generate(engine, conversation('C'));
-    const { cachedTokens } = (await generate(engine, `${start} A${first.texts[0]} and`)).usage;
+    const { cachedTokens } = (await generate(engine, `${start} A${more}${first.texts[0]} and`)).usage;
     assert(cachedTokens >= first.usage.promptTokens, `${cachedTokens}`);
   });
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { LlamaEngine } from '../../src/engine/llama/engine.ts';
 import { temporaryFolder } from '../harness.ts';
-import { always, complete, type Completion, loadEngine, text } from './embedded-engine.ts';
+import type { Message } from '../../src/core/generation.ts';
+import { always, chat, complete, type Completion, loadEngine, text } from './embedded-engine.ts';
 import { CACHE_MODELS } from './cache-models.ts';
 
 const START =
@@ -61,4 +62,33 @@ for (const model of CACHE_MODELS)
         assert(isSame(together[i] as Completion, alone), prompt);
       }
     });
+
+    if (!model.chats) return;
+
+    test('a conversation whose last message or answer changes is computed from there', async () => {
+      const system: Message = { role: 'system', content: START.repeat(4) };
+      const ask = async (scope: string | null, ...contents: string[]) => {
+        const roles = ['user', 'assistant'] as const;
+        const messages = contents.map((content, at) => messageOf(roles[at % 2] ?? 'user', content));
+        const fields = { messages: [system, ...messages], cacheScope: scope, maxTokens: 3, logprobs: 0 };
+        return await complete(engine, chat('', { ...fields, sampling: always(model.token) }));
+      };
+      const question = 'What did he call his cat, and why? '.repeat(3);
+      await ask('edited', question);
+      for (const contents of [
+        ['Where did he live?'],
+        ['Where did he live?', 'By the sea.', 'And when?'],
+        ['Where did he live?', 'In town.', 'And when?'],
+      ]) {
+        const [edited, alone] = [await ask('edited', ...contents), await ask(null, ...contents)];
+        // Apart from the last messages.
+        const least = edited.usage.promptTokens - contents.join('').length - 60;
+        assert.ok(edited.usage.cachedTokens >= least, `${edited.usage.cachedTokens} of at least ${least}`);
+        assert(isSame(edited, alone), JSON.stringify([edited.logprobs, alone.logprobs]));
+      }
+    });
   });
+
+function messageOf(role: 'user' | 'assistant', content: string): Message {
+  return role === 'user' ? { role, content } : { role, content, reasoning: null, toolCalls: [] };
+}

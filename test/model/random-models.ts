@@ -4,6 +4,9 @@ import { buildGguf, f32Field, type GgufField, i32Array } from '../models/gguf-bu
 /** Name and dimensions of each tensor. */
 type Tensors = Record<string, readonly number[]>;
 
+const CHAT_TEMPLATE =
+  "{% for m in messages %}{{ '<end>' + m.role + ': ' + m.content }}{% endfor %}{{ '<end>assistant: ' }}";
+
 /**
  * Small models of architectures that keep a state instead of the keys and values of every token, for which there is no
  * small real file. Their weights are random: what they generate is meaningless, but it depends on every earlier token.
@@ -12,6 +15,7 @@ export const RANDOM_MODELS = {
   /** All layers are recurrent. */
   mamba: {
     metadata: {
+      'tokenizer.chat_template': CHAT_TEMPLATE,
       'mamba.block_count': 2,
       'mamba.context_length': 4096,
       'mamba.embedding_length': 64,
@@ -147,6 +151,7 @@ function mambaLayer(): Tensors {
 
 function hybridMetadata(): Record<string, GgufField> {
   return {
+    'tokenizer.chat_template': CHAT_TEMPLATE,
     'lfm2.block_count': 2,
     'lfm2.context_length': 4096,
     'lfm2.embedding_length': 64,

@@ -197,7 +197,10 @@ test('a KV cache in q8_0 takes 34 bytes for 32 numbers, so that more fits', () =
   assert.equal(sizeOf(SMALL_MODEL, quantized, onMachine(6000)), '1 × 32768');
   assert.equal(planMemory(SMALL_MODEL, quantized, onMachine(6000)).kvBytes, 32_768 * 114_688 * (34 / 64));
   const recurrent = { ...SMALL_MODEL, kvBytesPerToken: 0, stateBytesPerSlot: MB };
-  assert.equal(planMemory(recurrent, { ...quantized, slots: 2 }, LARGE).kvBytes, 2 * MB);
+  const plan = planMemory(recurrent, { ...quantized, slots: 2 }, LARGE);
+  assert.equal(plan.kvBytes, 2 * MB);
+  const { processBytes } = planMemory(SMALL_MODEL, { ...quantized, slots: 2 }, LARGE);
+  assert.equal(plan.processBytes - processBytes, 2 * 3 * MB, 'three checkpoints of each slot');
 });
 
 test('the description of the slots names the settings with which agents fit', () => {

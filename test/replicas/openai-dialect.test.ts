@@ -146,6 +146,37 @@ describe('a field that a provider refuses by its name', () => {
     }
   });
 
+  it('is left out for vLLM if it is the budget of the reasoning, also if the refusal is streamed', async () => {
+    const message = 'thinking_token_budget is set but reasoning_config is not configured.';
+    const refusal = JSON.stringify({ error: { message, type: 'BadRequestError', param: null, code: 400 } });
+    for (const isStreamed of [true, false]) {
+      const bodies: Record<string, unknown>[] = [];
+      await using replica = await HttpReplica.listen(
+        (response, request, body) => {
+          const sent = body as Record<string, unknown>;
+          bodies.push(sent);
+          if (!('thinking_token_budget' in sent)) return respondHello(response, request, body);
+          if (isStreamed)
+            response
+              .writeHead(200, { 'content-type': 'text/event-stream' })
+              .end(`data: ${refusal}\n\ndata: [DONE]\n\n`);
+          else response.writeHead(400).end(refusal);
+        },
+        { dialect: 'vllm' },
+      );
+      for (let turn = 0; turn < 2; turn++) {
+        const request = chat({}, { maxTokens: 20, reasoningBudget: 5 });
+        const events = await collect(replica.client.generate(request, NEVER_ABORTED));
+        assert.equal(textOf(events), 'hé 東京');
+        assert.deepEqual([events[0]?.type, events.at(-1)?.type], ['sent', 'end']);
+      }
+      assert.deepEqual(
+        bodies.map((body) => body['thinking_token_budget']),
+        [5, undefined, undefined],
+      );
+    }
+  });
+
   it('is not adapted for servers of a known kind', async () => {
     await using replica = await HttpReplica.listen(
       (response) => response.writeHead(400).end(JSON.stringify(NO_MAX_TOKENS)),

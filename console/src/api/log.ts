@@ -12,14 +12,20 @@ const LIVE_MS = 2000;
 
 /**
  * Loads the request log page by page, newest first, with enough rows to fill the window, if there are that many.
- * `refresh()` reloads the newest page, as does a timer while the log is `live`.
+ * `refresh()` reloads the newest page, as does a timer while the log is `live`. Without `enabled`, it loads nothing.
  */
-export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, live: boolean) {
+export function useLog(
+  query: NonNullable<Arguments<'listRequests'>['query']>,
+  { live, enabled }: { live: boolean; enabled: boolean },
+) {
   const given = { query: { ...query, limit: PAGE } };
   const client = useQueryClient();
-  const list = useList('listRequests', given, { still: true, keep: true });
+  const list = useList('listRequests', given, { still: true, keep: enabled, enabled });
+  // The log may be in the cache even if it is not enabled.
+  const data = enabled ? list.data : undefined;
+  const hasMore = enabled && list.hasMore;
   const newest = useRead('listRequests', given, {
-    enabled: live && list.data !== undefined,
+    enabled: live && data !== undefined,
     // Not cached: an older first page would remove newer rows.
     still: true,
     ...(live && { everyMs: LIVE_MS }),
@@ -36,7 +42,7 @@ export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, l
     );
     // Also a page without changes is a newer one.
   }, [client, key, page, readAt]);
-  const { data, hasMore, isFetching, moreError, more } = list;
+  const { isFetching, moreError, more } = list;
   const reads = useRef({ of: '', count: 0 });
   const count = data?.length ?? MIN_ROWS;
   useEffect(() => {
@@ -48,6 +54,8 @@ export function useLog(query: NonNullable<Arguments<'listRequests'>['query']>, l
   });
   return {
     ...list,
+    data,
+    hasMore,
     isRefreshing: newest.isFetching,
     /** Why the newest page could not be loaded; null: it was. */
     refreshError: newest.error,

@@ -27,6 +27,8 @@ interface ChartProps {
   partial?: number | undefined;
   /** Called when a point is clicked. Keyboard users need another way. */
   onOpen?: ((index: number) => void) | undefined;
+  /** Called when points are dragged over, with the first and the last one. Keyboard users need another way. */
+  onDrag?: ((first: number, last: number) => void) | undefined;
   /** In pixels. */
   height?: number | undefined;
 }
@@ -43,12 +45,12 @@ export default function Chart(props: ChartProps) {
 }
 
 function ChartPlot(props: ChartProps) {
-  const { label, times, series, unit, partial, formatTime, height = 220, onOpen } = props;
+  const { label, times, series, unit, partial, formatTime, height = 220, onOpen, onDrag } = props;
   const container = useRef<HTMLDivElement>(null);
   const plot = usePlot(container, props);
   const [pointed, setPointed] = useState<Pointed | null>(null);
   /** Where the pointer was pressed; null: elsewhere, or with another button than the main one. */
-  const pressedAt = useRef<{ x: number; y: number } | null>(null);
+  const [pressed, setPressed] = useState<(Pointed & { x: number; y: number }) | null>(null);
   const point = (event: PointerEvent): Pointed | null => {
     if (plot.current === null || container.current === null || times.length === 0) return null;
     const index = plot.current.indexAt(event.clientX - container.current.getBoundingClientRect().left);
@@ -63,8 +65,12 @@ function ChartPlot(props: ChartProps) {
           // Absolute, because the canvas would otherwise keep its container wide when the window shrinks.
           className={`absolute inset-0 touch-pan-y overflow-hidden ${onOpen ? 'cursor-pointer' : ''}`}
           onPointerDown={(event) => {
-            pressedAt.current = event.button === 0 ? { x: event.clientX, y: event.clientY } : null;
+            const at = event.button === 0 ? point(event) : null;
+            setPressed(at && { ...at, x: event.clientX, y: event.clientY });
+            // A drag may end beside the chart.
+            if (onDrag) event.currentTarget.setPointerCapture(event.pointerId);
           }}
+          onPointerCancel={() => setPressed(null)}
           onPointerMove={(event) => setPointed(point(event))}
           onPointerLeave={(event) => event.pointerType === 'mouse' && setPointed(null)}
           onPointerUp={(event) => {
@@ -72,13 +78,16 @@ function ChartPlot(props: ChartProps) {
             // The first tap only shows the tooltip.
             const opens = event.pointerType === 'mouse' || next?.index === pointed?.index;
             setPointed(next);
-            const from = pressedAt.current;
-            pressedAt.current = null;
-            const isClick =
-              from !== null && Math.hypot(event.clientX - from.x, event.clientY - from.y) < CLICK_DISTANCE;
-            if (isClick && opens && next !== null) onOpen?.(next.index);
+            setPressed(null);
+            if (pressed === null || next === null) return;
+            const isClick = Math.hypot(event.clientX - pressed.x, event.clientY - pressed.y) < CLICK_DISTANCE;
+            if (!isClick) onDrag?.(Math.min(pressed.index, next.index), Math.max(pressed.index, next.index));
+            else if (opens) onOpen?.(next.index);
           }}
         />
+        {onDrag && pressed !== null && at !== null && (
+          <Band from={Math.min(pressed.left, at.left)} to={Math.max(pressed.left, at.left) + at.width} />
+        )}
         {at !== null && (
           <ReadOut
             {...at}
@@ -163,6 +172,16 @@ function Legend({ series, isPartial }: { series: readonly Series[]; isPartial: b
   );
 }
 
+/** Highlights columns; `from` and `to` in pixels from the left of the chart. */
+function Band({ from, to }: { from: number; to: number }) {
+  return (
+    <div
+      className="pointer-events-none absolute top-2 bottom-6 rounded-sm bg-ink/6"
+      style={{ left: from, width: to - from }}
+    />
+  );
+}
+
 interface ReadOutProps {
   time: string;
   series: readonly Series[];
@@ -180,7 +199,7 @@ function ReadOut({ time, series, index, columns, left, width, unit }: ReadOutPro
   const isLeft = index < columns / 2;
   return (
     <div className="pointer-events-none absolute inset-0 z-10">
-      <div className="absolute top-2 bottom-6 rounded-sm bg-ink/6" style={{ left, width }} />
+      <Band from={left} to={left + width} />
       <div
         className="absolute top-2 w-max max-w-[min(16rem,60%)] rounded-lg border border-line bg-raised px-3 py-2 text-xs shadow-popup"
         style={isLeft ? { left: left + width + 6 } : { right: `calc(100% - ${left - 6}px)` }}

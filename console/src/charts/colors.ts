@@ -5,6 +5,7 @@ export const COLORS = {
   errors: 5,
   disconnected: 2,
   interrupted: 6,
+  refused: 2,
   prompt: 3,
   uncached: 3,
   cached: 7,

@@ -7,6 +7,8 @@ type LinkProps = Omit<ComponentProps<'a'>, 'href'> & {
   to: string;
   /** Kept with the page in the history. */
   state?: object | undefined;
+  /** Replaces the page in the history. */
+  replace?: boolean;
 };
 
 /** A link within the console. Keeps the account of the current URL. */

@@ -2,6 +2,7 @@ import { Select as Base } from '@base-ui/react/select';
 import { Check, ChevronsUpDown } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { QueryState } from '../api/queries.ts';
+import { whole } from '../format/number.ts';
 import { classNames } from './class-names.ts';
 import { POPUP } from './popup.ts';
 
@@ -10,6 +11,8 @@ export interface Choice<Value extends string> {
   label: ReactNode;
   /** Small text below the label. */
   hint?: ReactNode;
+  /** How many elements have this value, at the end of the line. */
+  count?: number | undefined;
   disabled?: boolean;
 }
 
@@ -71,7 +74,7 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
                 key={choice.value}
                 value={choice.value}
                 disabled={choice.disabled}
-                className="grid cursor-default grid-cols-[1fr_auto] items-center gap-3 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-disabled:opacity-50 data-highlighted:bg-hover"
+                className="grid cursor-default grid-cols-[1fr_auto_auto] items-center gap-3 rounded-md px-2.5 py-1.5 text-sm outline-none select-none data-disabled:opacity-50 data-highlighted:bg-hover"
               >
                 <Base.ItemText className="min-w-0">
                   {choice.label}
@@ -79,6 +82,9 @@ export function Select<Value extends string>(props: SelectProps<Value>) {
                     <span className="block text-xs text-ink-3">{choice.hint}</span>
                   )}
                 </Base.ItemText>
+                <span className="text-xs text-ink-3 tabular-nums">
+                  {choice.count !== undefined && whole(choice.count)}
+                </span>
                 <Base.ItemIndicator>
                   <Check className="size-3.5 text-accent" />
                 </Base.ItemIndicator>

@@ -446,6 +446,7 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
   return (
     <tr
       aria-rowindex={index === undefined ? undefined : index + 2}
+      aria-current={isOpen?.(row) || undefined}
       onClick={
         onOpen &&
         ((event) => {
@@ -459,7 +460,7 @@ function Line<Row>({ row, index, columns, onOpen, isOpen }: TableProps<Row> & { 
         })
       }
       className={classNames(
-        'h-13 border-b border-line last:border-0',
+        'h-13 scroll-mt-24 border-b border-line last:border-0',
         onOpen && 'cursor-pointer transition-colors hover:bg-hover',
         isOpen?.(row) && 'bg-accent-soft',
       )}

@@ -1,6 +1,7 @@
 import { Popover } from '@base-ui/react/popover';
 import { SlidersHorizontal, X } from 'lucide-react';
 import { useRef, useState } from 'react';
+import type { Arguments } from '../api/client.ts';
 import { useKeys, useRead } from '../api/queries.ts';
 import { Button } from '../components/button.tsx';
 import { addDays, useToday } from '../components/date-range-days.ts';
@@ -25,14 +26,22 @@ interface FilterProps {
   /** Null: all. */
   value: string | null;
   onChange: (value: string | null) => void;
+  /** The usage whose requests are counted beside each choice; undefined: no counts. */
+  counted?: UsageQuery | undefined;
 }
+
+/** Days and filters of a usage report. */
+type UsageQuery = Pick<
+  NonNullable<Arguments<'readUsage'>['query']>,
+  'from' | 'to' | 'key_id' | 'model' | 'client'
+>;
 
 /** Models and clients used within this many days are offered. */
 const USED_DAYS = 90;
 
 /** Selects one of the used models, or all. */
-export function ModelFilter({ scope, value, onChange }: FilterProps) {
-  const models = useUsed(scope, 'model', value);
+export function ModelFilter({ scope, value, onChange, counted }: FilterProps) {
+  const models = useUsed(scope, 'model', value, counted);
   return (
     <FilterSelect
       label="Model"
@@ -45,17 +54,32 @@ export function ModelFilter({ scope, value, onChange }: FilterProps) {
 }
 
 /** Returns the used models or clients, and the selected one, in the order of the alphabet. */
-function useUsed(scope: Scope, by: 'model' | 'client', selected: string | null): Choice<string>[] {
+function useUsed(
+  scope: Scope,
+  by: 'model' | 'client',
+  selected: string | null,
+  counted?: UsageQuery,
+): Choice<string>[] {
   const to = addDays(useToday(), 1);
-  const used = useRead('readUsage', { query: { ...scope.query, by, from: addDays(to, -USED_DAYS), to } });
-  const found = new Set((used.data?.data ?? []).flatMap((row) => row[by] ?? []));
-  if (selected !== null) found.add(selected);
-  return [...[...found].sort().map((id) => ({ value: id, label: id })), ...failedChoices(used, `the ${by}s`)];
+  const period = counted ?? { from: addDays(to, -USED_DAYS), to };
+  const used = useRead('readUsage', { query: { ...scope.query, ...period, [by]: undefined, by } });
+  const found = new Map((used.data?.data ?? []).map((row) => [row[by], row.requests]));
+  if (selected !== null && !found.has(selected)) found.set(selected, 0);
+  const choices = [...found].flatMap(([id, requests]) =>
+    id === null ? [] : [{ value: id, label: id, ...(counted && used.data && { count: requests }) }],
+  );
+  return [...choices.toSorted((a, b) => (a.value < b.value ? -1 : 1)), ...failedChoices(used, `the ${by}s`)];
 }
 
 /** Selects one of the keys, or all. */
-export function KeyFilter({ scope, value, onChange }: FilterProps) {
+export function KeyFilter({ scope, value, onChange, counted }: FilterProps) {
   const list = useKeys(scope.query);
+  const usage = useRead(
+    'readUsage',
+    { query: { ...scope.query, ...counted, key_id: undefined, by: 'key' } },
+    { enabled: counted !== undefined },
+  );
+  const counts = usage.data && new Map(usage.data.data.map((row) => [row.key_id, row.requests]));
   const keys = list.data?.data ?? [];
   const isListed = value === null || keys.some(({ id }) => id === value);
   // A playground key, or one of very many.
@@ -68,7 +92,7 @@ export function KeyFilter({ scope, value, onChange }: FilterProps) {
       className="max-w-56"
       {...{ value, onChange }}
       choices={[
-        ...known.map(({ id, name }) => ({ value: id, label: name })),
+        ...known.map(({ id, name }) => ({ value: id, label: name, count: counts && (counts.get(id) ?? 0) })),
         ...failedChoices(list, 'the keys'),
       ]}
     />
@@ -86,8 +110,13 @@ const CODES = [
   'shutting_down',
 ];
 
+type StatusFilterProps = Pick<FilterProps, 'value' | 'onChange'> & {
+  /** The requests of each status, as far as they are known. */
+  counts?: Readonly<Record<string, number>> | undefined;
+};
+
 /** Selects a status or error code, or all. */
-export function StatusFilter({ value, onChange }: Omit<FilterProps, 'scope'>) {
+export function StatusFilter({ value, onChange, counts = {} }: StatusFilterProps) {
   const known = value !== null && STATUSES[value] === undefined && !CODES.includes(value) ? [value] : [];
   return (
     <FilterSelect
@@ -95,7 +124,12 @@ export function StatusFilter({ value, onChange }: Omit<FilterProps, 'scope'>) {
       any="Any status"
       {...{ value, onChange }}
       choices={[
-        ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({ value: status, label, hint })),
+        ...Object.entries(STATUSES).map(([status, { label, hint }]) => ({
+          value: status,
+          label,
+          hint,
+          count: counts[status],
+        })),
         ...[...CODES, ...known].map((code) => ({ value: code, label: code })),
       ]}
     />

@@ -11,7 +11,8 @@ type Query = NonNullable<Arguments<'listRequests'>['query']>;
 export const STATUSES: Readonly<Record<string, { label: string; hint?: string; query: Query }>> = {
   completed: { label: 'Completed', query: { outcome: 'completed' } },
   running: { label: 'Running', query: { state: 'open' } },
-  error: { label: 'Any error', query: { outcome: 'error' } },
+  error: { label: 'Failed', hint: 'Any error', query: { outcome: 'error' } },
+  refused: { label: 'Refused', hint: 'Before they reached a model', query: {} },
   '4xx': { label: '4xx', hint: 'Client errors', query: { status_class: 4 } },
   '5xx': { label: '5xx', hint: 'Server errors', query: { status_class: 5 } },
   client_disconnected: { label: 'Client disconnected', query: { outcome: 'client_disconnected' } },
@@ -137,6 +138,17 @@ export function requestsPath(filters: Partial<Filters>, more: Readonly<Record<st
 
 /** Returns whether any filter is set. */
 export const isNarrowed = (filters: Filters): boolean => FILTER_NAMES.some((name) => filters[name] !== null);
+
+/** Whether the filters are among those that the usage reports and the counts of refused requests have. */
+export const isCounted = (filters: Filters): boolean =>
+  filters.note === null && MINIMUM_NAMES.every((name) => filters[name] === null);
+
+/** Whether refused requests can match: they have only a time, a key and an error code. */
+export const canBeRefused = (filters: Filters): boolean =>
+  isCounted(filters) &&
+  filters.model === null &&
+  filters.client === null &&
+  (filters.status === null || filters.status === 'refused' || STATUSES[filters.status] === undefined);
 
 /** Converts to the API query. */
 export function toQuery(filters: Filters, today: string): Query {

@@ -6,10 +6,11 @@ import { useRead } from '../api/queries.ts';
 import { Link } from '../components/link.tsx';
 import { Logo } from '../components/logo.tsx';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
+import { OPEN_DIALOG } from '../components/single-keys.ts';
 import { menuOf } from '../pages.tsx';
 import { useSession } from '../state/session.tsx';
 import { AccountSwitch } from './account-switch.tsx';
-import { OPEN_DIALOG, Shortcuts } from './shortcuts.tsx';
+import { Shortcuts } from './shortcuts.tsx';
 import { UserMenu } from './user-menu.tsx';
 
 export function Shell({ banner, children }: { banner: ReactNode; children: ReactNode }) {

@@ -1,7 +1,7 @@
 import { Switch } from '../components/choices.tsx';
 import { Dialog } from '../components/dialog.tsx';
 import { ShortcutKeys } from '../components/shortcut-keys.tsx';
-import { useSingleKeys } from './single-keys.ts';
+import { useSingleKeys } from '../components/single-keys.ts';
 
 const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: string }[] }[] = [
   {
@@ -14,10 +14,11 @@ const SHORTCUTS: readonly { title: string; keys: readonly { keys: string; what: 
     ],
   },
   {
-    title: 'Receipt of a request',
+    title: 'Requests',
     keys: [
-      { keys: '←', what: 'Open the previous request of the list' },
-      { keys: '→', what: 'Open the next request of the list' },
+      { keys: 'J', what: 'Open the next request of the list' },
+      { keys: 'K', what: 'Open the previous request of the list' },
+      { keys: '← →', what: 'Open the previous or next request, in a receipt' },
     ],
   },
   {
@@ -56,8 +57,8 @@ export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
             Single-key shortcuts
           </Switch>
           <p className="mt-1 text-xs text-ink-3">
-            Turn off <ShortcutKeys keys="/" /> and <ShortcutKeys keys="?" /> if they interfere with speech
-            input. Stored on this device.
+            Turn off <ShortcutKeys keys="/" />, <ShortcutKeys keys="?" />, <ShortcutKeys keys="J" /> and{' '}
+            <ShortcutKeys keys="K" /> if they interfere with speech input. Stored on this device.
           </p>
         </div>
       </div>

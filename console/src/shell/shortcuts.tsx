@@ -1,12 +1,9 @@
 import { lazy, Suspense, useCallback, useEffect, useState, type ReactNode } from 'react';
 import { isApple } from '../components/shortcut-keys.tsx';
-import { areSingleKeysOn } from './single-keys.ts';
+import { areSingleKeysOn, OPEN_DIALOG, takesKeys } from '../components/single-keys.ts';
 
 const CommandPalette = lazy(() => import('./command-palette.tsx'));
 const ShortcutsDialog = lazy(() => import('./shortcuts-dialog.tsx'));
-
-/** Selects open dialogs. Toasts also have the role `dialog`; only they have `data-type`. */
-export const OPEN_DIALOG = '[role="alertdialog"], [role="dialog"]:not([data-type])';
 
 /** Adds the command menu and the keyboard shortcuts. `children` receives a function that opens the command menu. */
 export function Shortcuts({ children }: { children: (openCommands: () => void) => ReactNode }) {
@@ -21,7 +18,7 @@ export function Shortcuts({ children }: { children: (openCommands: () => void) =
         setShown((now) => (now === 'commands' ? null : isDialogOpen() ? now : 'commands'));
         return;
       }
-      if (event.metaKey || event.ctrlKey || isTyping(event.target) || isDialogOpen()) return;
+      if (event.metaKey || event.ctrlKey || takesKeys(event.target) || isDialogOpen()) return;
       if (!areSingleKeysOn()) return;
       if (event.key === '/') {
         event.preventDefault();
@@ -53,14 +50,6 @@ function focusSearch(): boolean {
   field?.focus();
   field?.select();
   return field !== undefined;
-}
-
-function isTyping(target: EventTarget | null): boolean {
-  return (
-    target instanceof HTMLElement &&
-    (target.isContentEditable ||
-      target.closest('input, textarea, select, [role="combobox"], [role="menu"]') !== null)
-  );
 }
 
 function isDialogOpen(): boolean {

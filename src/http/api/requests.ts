@@ -13,7 +13,18 @@ import { receiptJson } from './receipt-json.ts';
 
 const MAX_REFUSALS = 500;
 
-const hoursAgo = (hours: number): number => Date.now() - hours * 3_600_000;
+/** Returns which refusals were asked for: those of a period, or of the last hours. */
+function refusalFilter(
+  accountId: string | null,
+  { key_id, hours, from, to }: { key_id?: string; hours: number; from?: string; to?: string },
+) {
+  return {
+    accountId,
+    keyId: key_id,
+    fromMs: from === undefined ? Date.now() - hours * 3_600_000 : Date.parse(from),
+    toMs: to === undefined ? null : Date.parse(to),
+  };
+}
 
 const REQUESTS = {
   accountOf: async (database: AccountDatabase, id: string) => (await findRequest(database, id)).account_id,
@@ -46,8 +57,11 @@ export const requestEndpoints = endpoints(
     },
     listRefusals: async ({ database, context, accountId, query }) => {
       await context.refusals.flush();
-      const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours), limit: MAX_REFUSALS };
-      const items = await readRefusals(database, filter);
+      const items = await readRefusals(database, {
+        ...refusalFilter(accountId, query),
+        byHour: query.by === 'hour',
+        limit: MAX_REFUSALS,
+      });
       const rows = items.map(({ accountId: account_id, keyId: key_id, lastAt, ...item }) => ({
         account_id,
         key_id,
@@ -61,8 +75,7 @@ export const requestEndpoints = endpoints(
     },
     countRefusals: async ({ database, context, accountId, query }) => {
       await context.refusals.flush();
-      const filter = { accountId, keyId: query.key_id, fromMs: hoursAgo(query.hours) };
-      const items = await countRefusals(database, filter);
+      const items = await countRefusals(database, refusalFilter(accountId, query));
       return pageJson({ items, nextCursor: null }, ({ hourMs, count }) => ({ hour: iso(hourMs), count }));
     },
     getReceipt: async ({ database, context, params }) => {

@@ -150,7 +150,6 @@ function nameOf(choice: Element): string {
 
 const RESERVED: ReadonlySet<string> = new Set(fields.RESERVED_VARIABLES);
 
-/** Parses `chat_template_kwargs`. Throws a 400 with the path of the variable. */
 /**
  * Returns `reasoning.max_tokens`, or the variable `thinking_budget` that some templates and servers read; null: neither is a
  * number of tokens.
@@ -159,9 +158,12 @@ export function parseReasoningBudget(
   budget: number | null,
   { thinking_budget: variable }: JsonObject,
 ): number | null {
-  return budget ?? (Number.isSafeInteger(variable) && Number(variable) >= 0 ? Number(variable) : null);
+  const tokens =
+    budget ?? (Number.isSafeInteger(variable) && Number(variable) >= 0 ? Number(variable) : null);
+  return tokens === null ? null : Math.min(tokens, fields.MAX_INT32);
 }
 
+/** Parses `chat_template_kwargs`. Throws a 400 with the path of the variable. */
 export function parseTemplateVariables(body: RequestBody): JsonObject {
   const path = fields.templateVariables.path;
   const variables = asObject(body.raw(fields.templateVariables) ?? {}, path);

@@ -222,17 +222,20 @@ const REFUSED: readonly (readonly [RegExp, RefusableField])[] = [
     /^(?:(?:Unsupported|Unknown) parameter: |Unrecognized request argument supplied: |property )?'?`?encoding_format\b/,
     'encoding_format',
   ],
-  [/^thinking_token_budget (?:is set|needs)\b/, 'thinking_token_budget'],
+  [/^thinking_token_budget (?:is (?:set|not)|needs)\b/, 'thinking_token_budget'],
 ];
+
+/** Returns the field that the message of an error names as refused; null: none. */
+export function refusedFieldIn(message: string): RefusableField | null {
+  return REFUSED.find(([pattern]) => pattern.test(message))?.[1] ?? null;
+}
 
 /** Returns the field that the error response names as refused; null: none. */
 export function readRefusedField(status: number, body: string): RefusableField | null {
   if (status !== 400 && status !== 422) return null;
   const whole = parseJsonObject(body);
   const { message } = jsonObject(whole['error']);
-  if (typeof message === 'string') {
-    return REFUSED.find(([pattern]) => pattern.test(message))?.[1] ?? null;
-  }
+  if (typeof message === 'string') return refusedFieldIn(message);
   const errors = validationErrors(whole);
   // A value of `encoding_format` may be refused too.
   if (errors.some(({ path }) => path[0] === 'encoding_format')) return 'encoding_format';

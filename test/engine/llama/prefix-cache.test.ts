@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import * as fc from '../../support/fast-check.ts';
 import type { CacheScope, JobChoice } from '../../../src/engine/llama/decode/job.ts';
 import { commonPrefix } from '../../../src/engine/llama/conversations/common-prefix.ts';
+import type { Checkpoint } from '../../../src/engine/llama/native/context.ts';
 import { choosePlacement, Slot } from '../../../src/engine/llama/decode/slots.ts';
 
 const TOKENS = 256;
@@ -51,6 +52,21 @@ test('a prompt gets the idle slot with its longest prefix', () => {
 test('a completely cached prompt keeps all but its last token, whose logits are needed', () => {
   const slots = [slot(0, { holds: range(0, 120), scope: 'a', useNumber: 1 })];
   assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[0], 99));
+});
+
+test('without a prefix, a prompt gets a slot beside a busy one, if that was not used lately', () => {
+  const slots = [
+    slot(0, { useNumber: 1 }),
+    slot(1, { useNumber: 6 }),
+    slot(2, { useNumber: 9, busy: 0 }),
+    slot(3, { useNumber: 2 }),
+    slot(4, { useNumber: 5 }),
+  ];
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[3], 0));
+  const [, , , beside] = slots;
+  assert(beside);
+  beside.useNumber = 8;
+  assert.deepEqual(choosePlacement(prompt, 'a', slots, true), assigned(slots[0], 0));
 });
 
 test('a prefix of another scope is ignored', () => {
@@ -117,6 +133,30 @@ test('only whole sequences are reused if the model cannot trim sequences', () =>
   const busy = slot(2, { holds: range(0, 80), scope: 'a', useNumber: 7, busy: 10 });
   const free = slot(3, { useNumber: 1 });
   assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], false), assigned(free, 0));
+});
+
+test('without trimming, a prompt keeps the tokens of the latest usable checkpoint of its own slot', () => {
+  const at = (...counts: number[]): Checkpoint[] =>
+    counts.map((tokens) => ({ tokens, native: { init: () => Promise.resolve(), dispose: () => {} } }));
+  const own = slot(0, { holds: range(0, 130), scope: 'a', useNumber: 6 });
+  own.checkpoints = at(40, 70, 120);
+  const free = slot(1, { useNumber: 1 });
+  assert.deepEqual(choosePlacement(prompt, 'a', [own, free], false), assigned(own, 70));
+  // Most of its conversation would be lost.
+  const long = slot(0, { holds: range(0, 200), scope: 'a', useNumber: 6 });
+  long.checkpoints = at(70);
+  assert.deepEqual(choosePlacement(prompt, 'a', [long, free], false), assigned(free, 0));
+  assert.deepEqual(choosePlacement(prompt, 'a', [long], false), assigned(long, 70));
+  const whole = slot(2, { holds: range(0, 80), scope: 'a', useNumber: 5 });
+  assert.deepEqual(choosePlacement(prompt, 'a', [own, whole], false), assigned(whole, 80));
+  const busy = slot(3, { holds: range(0, 200), scope: 'a', useNumber: 6, busy: 90 });
+  busy.checkpoints = at(70);
+  assert.deepEqual(choosePlacement(prompt, 'a', [busy, free], false), assigned(free, 0));
+  own.dropCheckpoints(70);
+  assert.deepEqual(
+    own.checkpoints.map(({ tokens }) => tokens),
+    [40, 70],
+  );
 });
 
 test('only idle slots are assigned, and only matching tokens are kept', () => {

@@ -38,6 +38,7 @@ test('a field that the server refused by its name is recognized', () => {
   // vLLM 0.22 and later.
   for (const message of [
     'thinking_token_budget is set but reasoning_config is not configured. Please set --reasoning-parser',
+    'thinking_token_budget is not yet supported by the V2 model runner.',
     'thinking_token_budget needs the reasoning start and end strings',
   ]) {
     assert.equal(read(400, { error: { message } }), 'thinking_token_budget');

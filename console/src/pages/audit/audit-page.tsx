@@ -1,16 +1,14 @@
-import { ChevronDown, ScrollText, SearchX } from 'lucide-react';
-import { useState, type ReactNode } from 'react';
+import { ScrollText, SearchX } from 'lucide-react';
+import type { ReactNode } from 'react';
 import { ACTION_LABELS } from '../../api/client.ts';
 import { useKeys, useList, useMore, useRead } from '../../api/queries.ts';
 import { ActorName, SubjectName } from '../../audit/audit-names.tsx';
 import {
   actionLabel,
   changesOf,
-  foldPlaygroundKeys,
+  foldKindOf,
   groupText,
-  rowOf,
   standaloneLabel,
-  type AuditRow,
   type Entry,
 } from '../../audit/audit-texts.ts';
 import { Button } from '../../components/button.tsx';
@@ -19,6 +17,8 @@ import { useToday } from '../../components/date-range-days.ts';
 import { TimeFilter } from '../../components/date-range.tsx';
 import { DetailList, Mono } from '../../components/detail-list.tsx';
 import { Dialog } from '../../components/dialog.tsx';
+import { FoldButton } from '../../components/fold-button.tsx';
+import { fold, rowOf, useFolds, type FoldRow } from '../../components/fold.ts';
 import { TextLink } from '../../components/link.tsx';
 import { Page } from '../../components/page.tsx';
 import { SearchSelect } from '../../components/search-select.tsx';
@@ -31,6 +31,9 @@ import { exactTime } from '../../format/time.ts';
 import { useQueryState } from '../../state/url-query.ts';
 
 const PAGE = 50;
+
+/** An entry, or a group of entries about playground keys. */
+type AuditRow = FoldRow<Entry>;
 
 export default function AuditPage() {
   return (
@@ -58,16 +61,14 @@ function Entries() {
   };
   const entries = useList('listAudit', { query: { ...filter, limit: PAGE } }, { keep: true });
   const items = entries.data;
-  const [expanded, setExpanded] = useState<ReadonlySet<string>>(new Set());
+  const { isExpanded, toggle } = useFolds<Entry>();
   const openId = query.get('entry');
   const open = items?.find(({ id }) => id === openId) ?? null;
   // IDs increase with time, so a smaller ID than all loaded ones is on a later page.
   const further = openId !== null && open === null && (items?.at(-1)?.id ?? '') > openId;
   useMore(further, entries);
-  const show = ({ entry: { id }, group }: AuditRow) => {
-    if (group === null) return change({ entry: id });
-    setExpanded(expanded.has(id) ? expanded.difference(new Set([id])) : expanded.union(new Set([id])));
-  };
+  const show = ({ entry: { id }, group }: AuditRow) =>
+    group === null ? change({ entry: id }) : toggle(group);
   const none =
     Object.keys(filter).length > 0 ? (
       <EmptyState icon={SearchX} title="No matching events">
@@ -86,8 +87,8 @@ function Entries() {
             label="Audit log"
             id="audit-log"
             rest={changedRest(entries, (loaded) => loaded.map(rowOf))}
-            columns={auditColumns(expanded, show)}
-            rows={foldPlaygroundKeys(loaded, (id) => expanded.has(id))}
+            columns={auditColumns(isExpanded, show)}
+            rows={fold(loaded, foldKindOf, isExpanded)}
             csvRows={loaded.map(rowOf)}
             keyOf={({ entry: { id }, group }) => (group === null ? id : `${id} group`)}
             onOpen={show}
@@ -107,7 +108,10 @@ function given<Name extends string>(name: Name, value: string | null): Partial<R
 }
 
 /** The columns of the audit log; `onOpen` shows the details of an entry, or expands a group. */
-function auditColumns(expanded: ReadonlySet<string>, onOpen: (row: AuditRow) => void): Column<AuditRow>[] {
+function auditColumns(
+  isExpanded: (group: readonly Entry[]) => boolean,
+  onOpen: (row: AuditRow) => void,
+): Column<AuditRow>[] {
   return [
     {
       name: 'what',
@@ -115,7 +119,7 @@ function auditColumns(expanded: ReadonlySet<string>, onOpen: (row: AuditRow) => 
       value: ({ entry: { action, subject, subject_name: name } }) =>
         `${actionLabel(action)} ${name ?? subject}`,
       grow: true,
-      cell: (row) => <EventCell row={row} isExpanded={expanded.has(row.entry.id)} onOpen={onOpen} />,
+      cell: (row) => <EventCell row={row} isExpanded={isExpanded} onOpen={onOpen} />,
     },
     {
       name: 'who',
@@ -161,7 +165,7 @@ function Truncated({ children }: { children: ReactNode }) {
 
 interface EventCellProps {
   row: AuditRow;
-  isExpanded: boolean;
+  isExpanded: (group: readonly Entry[]) => boolean;
   onOpen: (row: AuditRow) => void;
 }
 
@@ -177,17 +181,9 @@ function EventCell({ row, isExpanded, onOpen }: EventCellProps) {
           <SubjectName entry={entry} />
         </>
       ) : (
-        <button
-          type="button"
-          aria-expanded={isExpanded}
-          className="inline-flex items-center gap-1 text-left hover:underline"
-          onClick={() => onOpen(row)}
-        >
+        <FoldButton isExpanded={isExpanded(group)} onClick={() => onOpen(row)}>
           {groupText(group)}
-          <ChevronDown
-            className={`size-3.5 text-ink-3 transition-transform ${isExpanded ? 'rotate-180' : ''}`}
-          />
-        </button>
+        </FoldButton>
       )}
       <span className="block truncate text-xs text-ink-3 md:hidden">
         <ActorName entry={entry} />

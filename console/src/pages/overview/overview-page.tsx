@@ -14,9 +14,10 @@ import { openConnect } from '../../connect/open-connect.tsx';
 import { inexact, money } from '../../format/money.ts';
 import { compact, counted, percent, whole } from '../../format/number.ts';
 import { duration, utcSpan, utcTick } from '../../format/time.ts';
+import { barsOf, type Bar } from '../../requests/bars.ts';
 import { useScope, useServiceScope, type Scope } from '../../state/account.ts';
 import { causesOf, Problems } from './problems-card.tsx';
-import { byCode, hoursOf, type Hour } from './problems.ts';
+import { byCode } from './problems.ts';
 import { MAX_FAILED, useOverview, type OverviewReads } from './use-overview.ts';
 
 const SHOWN = 5;
@@ -61,18 +62,18 @@ function Overview({ scope, accountId }: { scope: Scope; accountId: string | null
 
 /** The requests of the last 24 hours, and the figures of the page. */
 function LastDay({ reads, isOfAccount }: { reads: OverviewReads; isOfAccount: boolean }) {
-  const { hour, byHour, refused, ofDays, ofMonth, limits, refusedPath } = reads;
+  const { period, byHour, refused, ofDays, ofMonth, limits, refusedPath } = reads;
   const hours = both(byHour, refused);
   const sum = (name: 'failed' | 'refused') => (data: NonNullable<(typeof hours)['data']>) =>
-    compact(hoursOf(hour, data[0].data, data[1].data).reduce((total, one) => total + one[name], 0));
+    compact(barsOf(period, data[0].data, data[1].data).reduce((total, one) => total + one[name], 0));
   const budget = limits.data?.data.find(({ limit, model }) => limit === 'usd_per_month' && model === null);
   return (
     <Card title="Last 24 hours" hint="A bar opens the requests of its hour. Hours are in UTC.">
       <Loaded query={hours} loading={<Skeleton className="h-40 w-full" />}>
         {([{ data: usage }, { data: refusals }]) => (
           <HourBars
-            hours={hoursOf(hour, usage, refusals)}
-            linkOf={({ from, to }: Hour) => reads.requests({ from, to })}
+            hours={barsOf(period, usage, refusals)}
+            linkOf={({ from, to }: Bar) => reads.requests({ from, to })}
           />
         )}
       </Loaded>
@@ -285,7 +286,7 @@ const PARTS = [
 ] as const;
 
 /** The requests of each hour as a bar that is a link. */
-function HourBars({ hours, linkOf }: { hours: readonly Hour[]; linkOf: (hour: Hour) => string }) {
+function HourBars({ hours, linkOf }: { hours: readonly Bar[]; linkOf: (hour: Bar) => string }) {
   const highest = Math.max(1, ...hours.map(sumOf));
   const tick = (from: string) => utcTick('hour')(Date.parse(from) / 1000);
   return (
@@ -337,4 +338,4 @@ function HourBars({ hours, linkOf }: { hours: readonly Hour[]; linkOf: (hour: Ho
   );
 }
 
-const sumOf = ({ completed, failed, refused }: Hour): number => completed + failed + refused;
+const sumOf = ({ completed, failed, refused }: Bar): number => completed + failed + refused;

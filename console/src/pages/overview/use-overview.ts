@@ -1,11 +1,13 @@
 import { useKeys, useRead } from '../../api/queries.ts';
 import { addDays, monthOf, useHour } from '../../components/date-range-days.ts';
+import type { Period } from '../../requests/bars.ts';
 import { requestsPath, type Filters } from '../../requests/filters.ts';
 import { scopeInQuery, type Scope } from '../../state/account.ts';
-import { HOURS } from './problems.ts';
 
 /** Refetch interval of the page, in milliseconds. */
 const EVERY_MS = 15_000;
+
+const HOURS = 24;
 
 export const MAX_FAILED = 200;
 
@@ -14,7 +16,9 @@ export function useOverview(scope: Scope, accountId: string | null) {
   const hour = useHour();
   const today = hour.slice(0, 10);
   const days = { from: addDays(today, -1), to: addDays(today, 1) };
-  const since = new Date(Date.parse(hour) - (HOURS - 1) * 3_600_000).toISOString();
+  const toMs = Date.parse(hour) + 3_600_000;
+  const period: Period = { fromMs: toMs - HOURS * 3_600_000, toMs, unit: 'hour' };
+  const since = new Date(period.fromMs).toISOString();
   const { query } = scope;
   const options = { everyMs: EVERY_MS, keep: true };
   const usageOf = (more: { from: string; by?: string; top?: number }) => ({
@@ -23,7 +27,7 @@ export function useOverview(scope: Scope, accountId: string | null) {
   const failed = { outcome: 'error', from: since, limit: MAX_FAILED } as const;
   const links = scopeInQuery(scope);
   return {
-    hour,
+    period,
     latest: useRead('listRequests', { query: { ...query, limit: 1 } }, options),
     failed: useRead('listRequests', { query: { ...query, ...failed } }, options),
     refusals: useRead('listRefusals', { query: { ...query, hours: HOURS } }, options),
@@ -46,7 +50,7 @@ export function useOverview(scope: Scope, accountId: string | null) {
     usage: (filters: Record<string, string> = days) =>
       `/usage?${new URLSearchParams({ ...links, ...filters })}`,
     requests: (filters: Partial<Filters>) => requestsPath({ from: since, ...filters }, links),
-    refusedPath: `/requests?${new URLSearchParams({ ...links, view: 'refused' })}`,
+    refusedPath: requestsPath({ status: 'refused', from: since }, links),
     days,
   };
 }

@@ -87,7 +87,8 @@ export class Conversations {
     const stored = await this.#records.read(id);
     await this.#records.remove(id);
     this.#known.delete(id);
-    return stored ? () => this.#records.update(id, () => stored) : null;
+    // Another tab may have continued it.
+    return stored ? () => this.#records.update(id, (newest = stored) => newest) : null;
   }
 
   async #removeOldest(): Promise<number> {

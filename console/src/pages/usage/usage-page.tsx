@@ -157,14 +157,10 @@ function RefusedLink({ scope, keyId }: { scope: Scope; keyId: string | null }) {
   const refused = useRead('listRefusals', { query: { ...scope.query, ...ofKey, hours: 168 } });
   const count = refused.data?.data.reduce((sum, one) => sum + one.count, 0) ?? 0;
   if (count === 0) return null;
-  const query = new URLSearchParams({
-    view: 'refused',
-    hours: '168',
-    ...(keyId !== null && { key: keyId }),
-    ...scopeInQuery(scope),
-  });
   return (
-    <TextLink to={`/requests?${query}`}>{counted(count, 'request')} refused in the last 7 days</TextLink>
+    <TextLink to={requestsPath({ status: 'refused', key: keyId }, scopeInQuery(scope))}>
+      {counted(count, 'request')} refused in the last 7 days
+    </TextLink>
   );
 }
 

@@ -266,6 +266,7 @@ export class Scheduler {
     const needed = from === null || from instanceof Slot ? null : from.conversation;
     if (needed !== null) store?.touch(needed);
     let stored = await this.#saveIfLost(slot, from === null ? keep : 0, needed);
+    if (from !== null) slot.dropCheckpoints();
     if (from instanceof Slot) {
       await context.copy(slot.id, from.id);
       slot.computed = from.computed;
@@ -278,13 +279,23 @@ export class Scheduler {
         slot.minKeep = from.minKeep;
       } else kept = 0;
     }
-    if (kept < slot.computed && (kept === 0 || !context.trim(slot.id, kept))) {
+    if (kept < slot.computed && (kept === 0 || !(await this.#returnTo(slot, kept)))) {
       context.clear(slot.id);
       kept = 0;
     }
     slot.assign(choice, kept, ++this.#admissions);
+    if (!this.#options.canTrim && typeof slot.scope === 'string')
+      slot.stops = checkpointsOf(choice.prompt, this.#options.vocabulary).filter((stop) => stop > kept);
     if (choice.first) this.#countPrompt(choice, kept);
     return stored;
+  }
+
+  /** Keeps only the first `keep` tokens of a slot, at least one. Returns false if its sequence must be cleared. */
+  async #returnTo(slot: Slot, keep: number): Promise<boolean> {
+    const { context, canTrim } = this.#options;
+    if (canTrim) return context.trim(slot.id, keep);
+    const checkpoint = slot.checkpoints.find(({ tokens }) => tokens === keep);
+    return checkpoint !== undefined && (await context.restore(slot.id, checkpoint));
   }
 
   #countPrompt(choice: JobChoice, kept: number): void {
@@ -352,6 +363,7 @@ export class Scheduler {
     await Promise.all(samples);
     // Sampled one at a time, so that each can be timed.
     for (const { slot, choice } of constrained) await this.#sample(slot, choice);
+    for (const slot of this.#batch) if (slot.computed === slot.stops[0]) await this.#addCheckpoint(slot);
     // What is left of the drafts was wrong, or came after the end.
     for (const slot of this.#batch)
       if (slot.drafted > 0 && !context.trim(slot.id, slot.computed))
@@ -411,6 +423,13 @@ export class Scheduler {
     return next.length === 1 && next[0] === drafted && choice.constrainedBy === null;
   }
 
+  async #addCheckpoint(slot: Slot): Promise<void> {
+    slot.stops.shift();
+    const { context } = this.#options;
+    slot.checkpoints.push(await context.checkpoint(slot.id, slot.computed));
+    if (slot.checkpoints.length > context.maxCheckpoints) slot.checkpoints.shift()?.native.dispose();
+  }
+
   #reader(slot: Slot): LogprobReader {
     return (this.#readers[slot.id] ??= new LogprobReader(this.#options.model));
   }
@@ -431,6 +450,17 @@ export class Scheduler {
     }
     this.#hasDropped = true;
   }
+}
+
+/**
+ * Returns where a prompt gets checkpoints: before the last two tokens with which it begins messages. Later prompts of the
+ * conversation often have another last message, or another answer after it, for example without the reasoning. The control
+ * token that begins messages is the last one of the prompt. Without control tokens: before the last token.
+ */
+function checkpointsOf(prompt: Uint32Array, vocabulary: Pick<Vocabulary, 'isControl' | 'ends'>): number[] {
+  const last = prompt.findLastIndex((token) => vocabulary.isControl(token) || vocabulary.ends(token));
+  const ends = last <= 0 ? [prompt.length - 1] : [prompt.lastIndexOf(prompt[last] as number, last - 1), last];
+  return ends.filter((end) => end >= MIN_TOKENS);
 }
 
 function tooSlow(field: GrammarField): ServiceError {

@@ -115,7 +115,7 @@ export class StepPlanner {
     const first = this.#oldestIsNext ? shortest : oldest;
     for (const slot of [first, ...byLength]) {
       if (slot.scheduled > 0 || (slot !== first && slot.pending > remaining)) continue;
-      slot.scheduled = Math.min(slot.pending, remaining);
+      slot.scheduled = Math.min(slot.untilStop, remaining);
       remaining -= slot.scheduled;
     }
   }

@@ -23,6 +23,7 @@ export interface Addon {
     /** Copies a state. */
     new (existing: AddonGrammarState): AddonGrammarState;
   };
+  AddonContextSequenceCheckpoint: new () => AddonCheckpoint;
   markLoaded(): boolean;
   setLogger(logger: (level: number, message: string) => void): void;
   setLoggerLogLevel(level: number): void;
@@ -107,6 +108,15 @@ export interface AddonContext {
   saveSequenceStateToFile(file: string, sequence: number, tokens: Uint32Array): Promise<number>;
   /** Returns the tokens that were saved with the state. Rejects if they are more than `maxTokens`. */
   loadSequenceStateFromFile(file: string, sequence: number, maxTokens: number): Promise<Uint32Array>;
+  /** Returns a sequence to its checkpoint, when its last token had this position. Returns whether it did. */
+  restoreCheckpoint(checkpoint: AddonCheckpoint, lastPosition: number, sequence: number): Promise<boolean>;
+}
+
+/** The state of a sequence that later tokens overwrite, in memory of the host. */
+export interface AddonCheckpoint {
+  /** Copies the current state of a sequence. */
+  init(context: AddonContext, sequence: number): Promise<void>;
+  dispose(): void;
 }
 
 /** `logits` alternates tokens and their logits. */

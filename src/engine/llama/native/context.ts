@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { AddonContext } from './addon.ts';
-import { SHORT_INPUT } from '../../../models/memory.ts';
+import type { Addon, AddonCheckpoint, AddonContext } from './addon.ts';
+import { MAX_CHECKPOINTS, SHORT_INPUT } from '../../../models/memory.ts';
 import { ThreadCount } from './thread-count.ts';
 import { NativeSampler } from './sampler.ts';
 
@@ -15,15 +15,24 @@ const NO_LOGITS = new Uint32Array(0);
 
 const FIRST_TOKEN = new Uint32Array([0]);
 
+/** What a sequence of a model whose sequences cannot be trimmed needs to return to its first `tokens` tokens. */
+export interface Checkpoint {
+  readonly tokens: number;
+  readonly native: AddonCheckpoint;
+}
+
 /** Sequences with their KV cache. Must not be used while `decode()` is pending. */
 export class NativeContext {
   readonly slots: number;
   /** Maximum tokens of each sequence. It can be larger than requested, because llama.cpp rounds up. */
   readonly slotTokens: number;
   readonly batchTokens: number;
+  /** Of each sequence, for which there is memory. */
+  readonly maxCheckpoints = MAX_CHECKPOINTS;
   /** Bytes that llama.cpp allocated for KV cache, recurrent state and compute buffers, in all memories. */
   readonly allocatedBytes: number;
   readonly #native: AddonContext;
+  readonly #Checkpoint: Addon['AddonContextSequenceCheckpoint'];
   /** Null if the number of threads never changes. */
   readonly #threads: ThreadCount | null;
   /** 1 for each position of the batch whose logits were requested. */
@@ -37,8 +46,14 @@ export class NativeContext {
   #sampling = 0;
   #disposed = false;
 
-  constructor(native: AddonContext, slots: number, batchTokens: number, threads: ThreadCount | null) {
+  constructor(
+    native: AddonContext,
+    Checkpoint: Addon['AddonContextSequenceCheckpoint'],
+    { slots, batchTokens }: { slots: number; batchTokens: number },
+    threads: ThreadCount | null,
+  ) {
     this.#native = native;
+    this.#Checkpoint = Checkpoint;
     this.#threads = threads;
     this.slots = slots;
     this.slotTokens = Math.floor(native.getContextSize() / slots);
@@ -204,6 +219,22 @@ export class NativeContext {
     this.#assertSequence(sequence);
     assert(Number.isInteger(keep) && keep > 0 && keep <= this.slotTokens, 'tokens to keep');
     return this.#native.removeTokenCellsFromSequence(sequence, keep, -1);
+  }
+
+  /** Keeps the state of a sequence, which has `tokens` tokens. Dispose of it with `native.dispose`. */
+  async checkpoint(sequence: number, tokens: number): Promise<Checkpoint> {
+    this.#assertIdle();
+    assert(this.canStore(sequence), 'the sequence is being copied');
+    const native = new this.#Checkpoint();
+    await this.#alone(() => native.init(this.#native, sequence));
+    return { tokens, native };
+  }
+
+  /** Returns a sequence to its own checkpoint, also instead of `trim`. Returns false if it cannot; then call `clear`. */
+  async restore(sequence: number, { tokens, native }: Checkpoint): Promise<boolean> {
+    this.#assertIdle();
+    this.#assertSequence(sequence);
+    return await this.#alone(() => this.#native.restoreCheckpoint(native, tokens - 1, sequence));
   }
 
   clear(sequence: number): void {

@@ -186,7 +186,8 @@ export class NativeModel {
     });
     // A GPU computes while the threads wait.
     const threads = this.#backend.kind === 'cpu' ? new ThreadCount(options.threads) : null;
-    return new NativeContext(native, options.slots, options.batchTokens, threads);
+    const { AddonContextSequenceCheckpoint } = this.#backend.addon;
+    return new NativeContext(native, AddonContextSequenceCheckpoint, options, threads);
   }
 
   /**

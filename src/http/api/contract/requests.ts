@@ -45,7 +45,10 @@ const refusalQuery = z.strictObject({
     .optional()
     .describe('Default, for operators only: all accounts, and also the requests without a valid key.'),
   key_id: id.optional(),
-  hours: wholeNumber(1, 168).default(24).describe('How many hours to look back. Counts are kept for 7 days.'),
+  hours: wholeNumber(1, 168)
+    .default(24)
+    .describe('How many hours to look back, unless `from` is given. Counts are kept for 7 days.'),
+  ...timeQuery('whole minutes with requests that were refused'),
 });
 
 export const requestOperations = operations({
@@ -82,7 +85,12 @@ export const requestOperations = operations({
     summary:
       'Count refused requests per account, key, error code and parameter. At most 500 counts, latest first.',
     access: 'member',
-    query: refusalQuery,
+    query: refusalQuery.extend({
+      by: z
+        .literal('hour')
+        .optional()
+        .describe('Count each UTC hour separately. `last_at` is in the hour of its count.'),
+    }),
     response: pageOf('RefusalPage', refusal),
     errors: ['missing_required_parameter', 'not_found'],
   },
