@@ -153,7 +153,7 @@ describe('a field that a provider refuses by its name', () => {
       const bodies: Record<string, unknown>[] = [];
       await using replica = await HttpReplica.listen(
         (response, request, body) => {
-          const sent = body as Record<string, unknown>;
+          const sent = body;
           bodies.push(sent);
           if (!('thinking_token_budget' in sent)) return respondHello(response, request, body);
           if (isStreamed)
