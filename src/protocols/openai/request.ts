@@ -36,6 +36,7 @@ export function parseChatRequest(
   const logprobs = parseLogprobs(body);
   const { tools, toolChoice, parallelToolCalls } = parseTooling(body);
   const reasoning = body.isSet(fields.reasoning) ? body.nested(fields.reasoning) : null;
+  const nestedEffort = reasoning?.read(fields.nestedEffort) ?? null;
   const templateVariables = parseTemplateVariables(body);
   // V8 copies an object at the start of another one ten times as fast.
   return {
@@ -47,7 +48,7 @@ export function parseChatRequest(
     tools,
     toolChoice,
     parallelToolCalls,
-    reasoningEffort: body.read(fields.reasoningEffort) ?? reasoning?.read(fields.nestedEffort) ?? null,
+    reasoningEffort: body.read(fields.reasoningEffort) ?? nestedEffort,
     reasoningBudget: parseReasoningBudget(reasoning?.read(fields.reasoningBudget) ?? null, templateVariables),
     templateVariables,
   };
