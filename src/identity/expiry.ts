@@ -61,6 +61,6 @@ const TABLES: readonly ExpiringTable[] = [
     name: 'settings',
     key: 'name',
     // The value begins with the expiry, which has 13 digits until the year 2286.
-    expired: (now) => sql`name = ${SETUP_TOKEN} and value <= ${String(now)}`,
+    expired: (now) => sql`name = ${SETUP_TOKEN} and value < ${String(now + 1)}`,
   },
 ];
