@@ -6,7 +6,7 @@ import { SETUP_TOKEN, type Schema } from '../../src/database/schema.ts';
 import { expiredSignIns } from '../../src/identity/expiry.ts';
 import { createInvitation } from '../../src/identity/invitations.ts';
 import { createSetupLink } from '../../src/identity/setup.ts';
-import { IDLE_MS, SESSION_MS, SETUP_MS } from '../../src/identity/token.ts';
+import { IDLE_MS, SESSION_MS } from '../../src/identity/token.ts';
 import { SILENT } from '../../src/support/log.ts';
 import { testDatabases, type TestDatabase } from '../support/servers.ts';
 
