@@ -205,18 +205,36 @@ export function withRecommended(
 
 const ALL = Object.entries(FEATURES) as readonly (readonly [Feature, FeatureSupport])[];
 
-/** By server, the features that it does not support. */
-const UNSUPPORTED: ReadonlyMap<Dialect, typeof ALL> = new Map(
-  DIALECTS.map((server) => [
-    server,
-    ALL.filter(([, { servers, isOptional }]) => !servers.includes(server) && isOptional !== true),
-  ]),
-);
+/** Returns, by server, the features that it does not support. */
+function lackedBy(isLacked: (feature: FeatureSupport) => boolean): ReadonlyMap<Dialect, typeof ALL> {
+  return new Map(
+    DIALECTS.map((server) => [
+      server,
+      ALL.filter(([, feature]) => !feature.servers.includes(server) && isLacked(feature)),
+    ]),
+  );
+}
+
+const UNSUPPORTED = lackedBy(({ isOptional }) => isOptional !== true);
+const IGNORED = lackedBy(({ isOptional }) => isOptional === true);
 
 /** Returns a feature of a request that one of these servers does not support; null: none. */
 export function unsupportedFeature(request: GenerationRequest, servers: readonly Dialect[]): Feature | null {
+  return firstUsed(UNSUPPORTED, request, servers);
+}
+
+/** Returns an optional feature of a request that one of these servers does not support; null: none. */
+export function ignoredFeature(request: GenerationRequest, servers: readonly Dialect[]): Feature | null {
+  return firstUsed(IGNORED, request, servers);
+}
+
+function firstUsed(
+  lacked: ReadonlyMap<Dialect, typeof ALL>,
+  request: GenerationRequest,
+  servers: readonly Dialect[],
+): Feature | null {
   for (const server of servers) {
-    const found = UNSUPPORTED.get(server)?.find(([, feature]) => feature.isUsed(request));
+    const found = lacked.get(server)?.find(([, feature]) => feature.isUsed(request));
     if (found !== undefined) return found[0];
   }
   return null;

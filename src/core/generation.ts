@@ -112,8 +112,8 @@ export const REASONING_EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'x
 export type ReasoningEffort = (typeof REASONING_EFFORTS)[number];
 
 /**
- * The most reasoning tokens of each effort, for models whose template cannot express an effort; efforts without an entry
- * have no maximum. A budget without an effort stands for the lowest effort that has as many.
+ * The maximum reasoning tokens of each effort, for models whose template does not read efforts. The other efforts have no
+ * maximum.
  */
 export const EFFORT_BUDGETS: readonly (readonly [effort: ReasoningEffort, tokens: number])[] = [
   ['minimal', 1024],

@@ -4,7 +4,7 @@ import type { AuthenticatedKey } from '../accounts/keys.ts';
 import { StalledError } from '../support/connection-watch.ts';
 import { ServiceError } from '../core/errors.ts';
 import { EventStream, KEEP_ALIVE, type KeepAliveOptions } from '../support/event-stream.ts';
-import { FEATURES, outputOf, refuseOtherKind, withRecommended } from '../core/features.ts';
+import { ignoredFeature, outputOf, refuseOtherKind, withRecommended } from '../core/features.ts';
 import { hasImages, type GenerationEvent, type GenerationRequest } from '../core/generation.ts';
 import { ClientDisconnected, complete, type Generation } from '../inference/complete.ts';
 import { GenerationRecord } from '../inference/record.ts';
@@ -13,7 +13,7 @@ import type { ServedModel } from '../routing/served-model.ts';
 import { admitImages } from '../protocols/images.ts';
 import { refuseUnsupported } from '../replicas/wire/unsupported.ts';
 import { Notes } from '../core/notes.ts';
-import type { ParsedRequest, Protocol, ResponseStream, WholeResponse } from '../core/protocol.ts';
+import type { ParsedRequest, ResponseStream, WholeResponse } from '../core/protocol.ts';
 import type { BodyReservation } from './body.ts';
 import { commonHeaders, sendError, sendJson, type GenerationExchange } from './exchange.ts';
 import type { FrameOutput, GenerationOutput } from './generation-output.ts';
@@ -233,7 +233,9 @@ export function parse(
   const model = modelOf(context, parsed.generation, caller);
   if (hasImages(parsed.generation)) admitImages(parsed.generation, model.images(), notes);
   refuseUnsupported(parsed, model.dialects, exchange.protocol);
-  if (FEATURES.reasoningBudget.isUsed(parsed.generation)) noteBudget(model, exchange.protocol, notes);
+  const ignored = ignoredFeature(parsed.generation, model.dialects);
+  if (ignored !== null)
+    notes.add(exchange.protocol.paramOf(ignored), 'ignored (not supported by the engine of this model)');
   const card = model.card();
   if (card !== null) {
     parsed.fit?.(card);
@@ -241,12 +243,6 @@ export function parse(
     generation.sampling = withRecommended(generation.sampling, card.defaultSampling, model.dialects);
   }
   return { model, parsed };
-}
-
-function noteBudget({ dialects }: ServedModel, protocol: Protocol, notes: Notes): void {
-  const { servers } = FEATURES.reasoningBudget;
-  if (!dialects.every((dialect) => servers.includes(dialect)))
-    notes.add(protocol.paramOf('reasoningBudget'), 'ignored (not supported by the engine of this model)');
 }
 
 /**

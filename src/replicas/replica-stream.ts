@@ -315,15 +315,10 @@ export class ReplicaStream implements AsyncIterableIterator<ReplicaEvent>, Conne
         this.#read(this.#reader, chunk);
       } catch (error) {
         // vLLM checks a streamed request after it has responded with 200.
-        if (
-          !(
-            error instanceof ServiceError &&
-            this.#parts === 0 &&
-            this.#leaveOut(refusedFieldIn(error.message))
-          )
-        )
-          throw error;
-        this.#isRefused = true;
+        this.#isRefused =
+          error instanceof ServiceError && this.#parts === 0 && this.#leaveOut(refusedFieldIn(error.message));
+        if (!this.#isRefused) throw error;
+        this.#unreadBytes = 0;
         return;
       }
       if (this.#unreadBytes > MAX_UNREAD_BYTES && this.#head < this.#queue.length) controller.pause();

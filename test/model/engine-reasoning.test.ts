@@ -30,6 +30,19 @@ describe('reasoning before a constrained answer', SKIP, () => {
     await loaded.model.dispose();
   });
 
+  /** Creates the output of a choice whose prompt ends inside the reasoning. */
+  function insideReasoning(): ChoiceOutput {
+    return new ChoiceOutput({
+      vocabulary: loaded.vocabulary,
+      format: null,
+      reasoning: THINK,
+      insideReasoning: true,
+      tools: [],
+      stop: [],
+      oneCall: false,
+    });
+  }
+
   /** Whether the grammar of the first token allows a text, token by token. */
   function allowsFirst(text: string, opening: string, alternative: ResponseFormat): boolean {
     const { model, vocabulary } = loaded;
@@ -111,15 +124,7 @@ describe('reasoning before a constrained answer', SKIP, () => {
     ]);
     const guide = new OutputConstraint(model, vocabulary, { first: answer, answer, call: null }, true);
     const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
-    const output = new ChoiceOutput({
-      vocabulary,
-      format: null,
-      reasoning: THINK,
-      insideReasoning: true,
-      tools: [],
-      stop: [],
-      oneCall: false,
-    });
+    const output = insideReasoning();
     const choice = chatChoice(job, {
       output,
       constraint: guide,
@@ -144,32 +149,20 @@ describe('reasoning before a constrained answer', SKIP, () => {
     const { model, vocabulary } = loaded;
     const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
     const [closing, opensAnswer] = [tokenize(THINK.close), tokenize('Answer:')];
-    const begin = () => {
-      const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [
-        new Uint32Array(1),
-      ]);
-      const choice = chatChoice(job, {
-        output: new ChoiceOutput({
-          vocabulary,
-          format: null,
-          reasoning: THINK,
-          insideReasoning: true,
-          tools: [],
-          stop: [],
-          oneCall: false,
-        }),
-        constraint: new OutputConstraint(model, vocabulary, { first: null, answer: null, call: null }, true),
-        grammarField: 'response_format',
-        createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
-        tokenize,
-        closing,
-        opensAnswer,
-        reasoningBudget: 3,
-      });
-      return { job, choice };
-    };
+    const job = new Job({ cacheScope: null, logprobs: null, choices: 1, tokenIds: false }, [
+      new Uint32Array(1),
+    ]);
+    const choice = chatChoice(job, {
+      output: insideReasoning(),
+      constraint: new OutputConstraint(model, vocabulary, { first: null, answer: null, call: null }, true),
+      grammarField: 'response_format',
+      createSampler: () => model.sampler({ temperature: 0, seed: 1 }),
+      tokenize,
+      closing,
+      opensAnswer,
+      reasoningBudget: 3,
+    });
     const [word = -1] = tokenize(' red');
-    const { job, choice } = begin();
     choice.replay(word, vocabulary);
     for (const _ of [2, 3]) {
       assert.deepEqual(choice.tokensFor(word, vocabulary), [word]);

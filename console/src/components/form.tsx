@@ -120,8 +120,8 @@ export interface DraftOptions<Draft extends object> {
   initial: Draft;
   check?: ((draft: Draft) => FieldErrors) | undefined;
   /**
-   * Makes the change. `changed` has only the values that the user changed. A request with only these leaves values alone
-   * that somebody else set in the meantime. The form shows the `ApiError`, at the field that it is about.
+   * Makes the change. `changed` has only the values that the user changed, so that a request does not undo changes of others.
+   * The form shows the `ApiError`, at the field that it is about.
    */
   submit: (draft: Draft, changed: Partial<Draft>) => Promise<unknown>;
 }

@@ -10,8 +10,7 @@ export function savingLimits(
 ) {
   let seen = typedLimits(limits ?? {});
   const change = (values: Partial<TypedLimits>, before: TypedLimits, done?: string) => {
-    const previous = Object.fromEntries(Object.entries(before).filter(([limit]) => limit in values));
-    const body = { limits: limitsChange(values), previous_limits: limitsChange(previous) };
+    const body = { limits: limitsChange(values), previous_limits: limitsChange(among(values, before)) };
     return act(
       kind === 'key' ? 'changeKey' : 'changeAccount',
       { params: { id }, body },
@@ -29,10 +28,15 @@ export function savingLimits(
       }
       throw error;
     }
-    const earlier = Object.fromEntries(Object.entries(seen).filter(([limit]) => limit in changed));
+    const earlier = among(changed, seen);
     notify.success(`Limits of ${name} updated`, {
       label: 'Undo',
       run: () => void orToast(change(earlier, { ...seen, ...changed }, `Limits of ${name} restored`)),
     });
   };
+}
+
+/** Returns the values of `all` for the limits of `some`. */
+function among(some: Partial<TypedLimits>, all: TypedLimits): Partial<TypedLimits> {
+  return Object.fromEntries(Object.entries(all).filter(([limit]) => limit in some));
 }

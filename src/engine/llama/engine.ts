@@ -252,7 +252,7 @@ export class LlamaEngine implements Engine, AsyncDisposable {
     const { reasoning } = parsing;
     const tokenize = (text: string): number[] => [...model.tokenize(text, true)];
     const closing = reasoning === null ? [] : tokenize(reasoning.close);
-    const opensAnswer = tokenize(reasoning?.opensAnswer ?? '');
+    const opensAnswer = reasoning?.opensAnswer === undefined ? [] : tokenize(reasoning.opensAnswer);
     const grammarField = grammarFieldOf(request);
     return () => {
       const constraint = new OutputConstraint(model, vocabulary, grammars, parsing.insideReasoning);

@@ -102,7 +102,7 @@ function parseThinking(
   };
 }
 
-/** Returns the effort for models that know efforts. Budgets are rarely meant as `minimal`. */
+/** Returns the effort for models that read efforts: the lowest one with that many tokens, but at least `low`. */
 function effortOf(budget: number): ReasoningEffort {
   return EFFORT_BUDGETS.find(([effort, most]) => effort !== 'minimal' && budget <= most)?.[0] ?? 'high';
 }

@@ -126,8 +126,8 @@ const COPIED_PER_COMPUTED = 1024;
  * the best cached one by more than that. Otherwise uses the idle slot with the best match. If a busy slot has a better
  * match, or if the slot would lose its conversation, copies the match to the least recently used slot instead. Does not
  * copy, or wait for, a match that is computed faster than a slot is copied. Without a match, uses the least recently used
- * slot. Without `canTrim`, a slot matches only as a whole or up to a checkpoint of its own. `findStored` returns a stored conversation that is longer than
- * a match of `cachedTokens` by more than `margin`.
+ * slot. Without `canTrim`, a slot matches only as a whole or up to a checkpoint of its own. `findStored` returns a stored
+ * conversation that is longer than a match of `cachedTokens` by more than `margin`.
  */
 export function choosePlacement(
   prompt: Uint32Array,
@@ -147,12 +147,10 @@ export function choosePlacement(
     const common = commonPrefix(slot.tokens, slot.filled, prompt);
     const length = usable(slot, Math.min(common, slot.computed, prompt.length - 1), canTrim);
     // A slot that generates is copied and trimmed.
-    const isWhole = canTrim || length === slot.computed;
-    if ((canTrim || slot.choice === null) && better(length, slot, bestMatch))
-      bestMatch = { slot, length, isWhole };
-    if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length, isWhole };
+    if ((canTrim || slot.choice === null) && better(length, slot, bestMatch)) bestMatch = { slot, length };
+    if (slot.choice === null && better(length, slot, idleMatch)) idleMatch = { slot, length };
     if (canTrim && slot.choice !== null && common >= slot.minKeep && common > (computing?.length ?? 0))
-      computing = { slot, length: common, isWhole: true };
+      computing = { slot, length: common };
   }
   const best = bestMatch?.length ?? 0;
   const stored = findStored(best, Math.floor(minLength));
@@ -169,10 +167,11 @@ export function choosePlacement(
   if (
     idleMatch !== null &&
     idleMatch.length + minLength >= best &&
-    !(idleMatch.slot !== oldest && losesTooMuch(idleMatch))
+    !(idleMatch.slot !== oldest && losesTooMuch(idleMatch, canTrim))
   )
     return { kind: 'assign', slot: idleMatch.slot, keep: idleMatch.length, from: null };
-  if (best <= minCopied || !bestMatch.isWhole) return { kind: 'assign', slot: oldest, keep: own, from: null };
+  if (best <= minCopied || !canBeCopied(bestMatch, canTrim))
+    return { kind: 'assign', slot: oldest, keep: own, from: null };
   return { kind: 'assign', slot: oldest, keep: best, from: bestMatch.slot };
 }
 
@@ -191,13 +190,17 @@ function leastRecentlyUsed(slots: readonly Slot[]): Slot | null {
 interface Match {
   slot: Slot;
   length: number;
-  /** Whether another slot can get a copy. A checkpoint is not copied. */
-  isWhole: boolean;
+}
+
+/** Whether another slot can get a copy of a match. A checkpoint is not copied. */
+function canBeCopied({ slot, length }: Match, canTrim: boolean): boolean {
+  return canTrim || length === slot.computed;
 }
 
 /** Whether it is better to copy a match, or to compute it again in another slot, than to cut its conversation. */
-function losesTooMuch({ slot, length, isWhole }: Match): boolean {
-  return isWhole ? losesConversation(slot, length) : slot.computed > 2 * length;
+function losesTooMuch(match: Match, canTrim: boolean): boolean {
+  const { slot, length } = match;
+  return canBeCopied(match, canTrim) ? losesConversation(slot, length) : slot.computed > 2 * length;
 }
 
 /** Prefers longer matches, then slots that would lose fewer other tokens. */
